@@ -23,8 +23,7 @@ all labels wrong), `find_label_issues` flags nothing, as for random labels. Its 
 a classifier that guesses the larger class has some.
 
 The label-noise model was chosen on the first half of the tables, on the five real ones and on
-synthetic ones; the second half confirms, but it was used for the number of landmarks, for the rule
-about small classes that are never recognised, and when sharper boundaries were tried and given up.
+synthetic ones. The second half confirms. docs/compare.md says for which choices it was also used.
 Tables of one origin are in one half.
 
 ``--reviews``: the number of label errors after reviews of 30 rows (``--n-reviewed N``).

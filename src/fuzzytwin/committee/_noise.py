@@ -40,7 +40,8 @@ allow, except for a share `INDEPENDENT` of rows in which they are independent (w
 and c_kk = 1 for a class of fewer than `RARE_CLASS_ROWS` rows that is never recognised (q_k is not
 the largest in any of its rows). Otherwise a rare class that the columns hardly show would vanish.
 
-**Overlap.** The label is a draw from q, as an outcome is, and no label is wrong: Y.
+**Overlap.** Labels are outcomes, drawn with the probabilities q. No label is wrong, so the
+posterior is Y.
 
 **All three.** Random noise has the probability w = 1 / (1 + exp(OCCAM - noise_gain)), in which
 `noise_gain` is its penalised log likelihood minus the log likelihood of stacking without matrix
@@ -48,12 +49,13 @@ scaling. The posterior is
 
     (1 - v) (u J + (1 - u) B) + v Y,   v = (1 - w) (1 - b),   u = min(w, 1 - MIN_BOUNDARY f).
 
-The bound of u is there because neither kind of noise is exact, and with many rows any small
-difference makes w 0 or 1. It does not apply if classes do not overlap (f = 0). For b = 1 this is
-the mixture of random and boundary noise. A smaller b changes the number of label errors, but not
-the ranking of the rows. Features and labels cannot tell boundary noise from overlap, so b is what
-the user says: b = 1 if labels are "annotated", b = 0 if they are "observed" (u is 1 then, so that
-the posterior is w J + (1 - w) Y), and otherwise
+With many rows any small difference makes w 1, but neither kind of noise is exact, so boundary noise
+keeps at least the weight `MIN_BOUNDARY` f. Without in-sample values, as of most estimators that are
+not committees, f is 1. For b = 1 this is the mixture of random and boundary noise. For 0 < b < 1, u
+is kept as it is instead of w / (1 - v), so that b changes the number of label errors, but not the
+ranking of the rows. Features and labels cannot tell boundary noise from overlap, so b is what the
+user says: b = 1 if labels are "annotated", b = 0 if they are "observed" (u is 1 then, so that the
+posterior is w J + (1 - w) Y), and otherwise
 
     b = (1 - P_OVERLAP) exp(-(e / MAX_BOUNDARY_SHARE)^8),   e = weighted mean of 1 - B_i,y_i:
 
@@ -63,10 +65,10 @@ Reviews then decide (`fuzzytwin.label_issues._review`).
 A label is *suggested* if its probability is at least `MIN_SUGGESTED`. If `labels` is "auto", this
 has to hold for "observed" and for "annotated" labels, so that accepting helps either way. *Flags*
 (rows to review) maximise expected F1 with `P_OVERLAP` = 0, because a review of a correct label
-costs little, among rows whose probability is then at least `MIN_FLAGGED`. For their number, u is at
-most 1 - `MIN_BOUNDARY_OF_FLAGS` f. If w is below
-`MIN_RANDOM` (`MIN_RANDOM_OF_RARE` for a label of few rows), and unless labels are "annotated", at
-most half of the rows of a label are flagged, so that a rare class is not called wrong as a whole.
+costs little, among rows whose probability is then at least `MIN_FLAGGED`. To compute their number,
+u is at most 1 - `MIN_BOUNDARY_OF_FLAGS` f. If w is below `MIN_RANDOM` (`MIN_RANDOM_OF_RARE` for a
+label of few rows), and unless labels are "annotated", at most half of the rows of a label are
+flagged, so that a rare class is not called wrong as a whole.
 
 Unless the log likelihood of stacking without matrix scaling exceeds that of constant probabilities
 by more than `MIN_GAIN`, no number of label errors is given, and labels are taken as nearly correct
@@ -93,13 +95,12 @@ from fuzzytwin.committee._noise_likelihood import RandomNoiseLikelihood, random_
 from fuzzytwin.committee._stacking import StackingModel, fit_stacking
 
 TIE = 1e-9  # relative difference of probabilities taken as equal
-# The following were chosen on half of the datasets of `python -m benchmarks label_issues`, and on
-# synthetic ones without noise or without signal. The other half was also used for
-# `MAX_BOUNDARY_SHARE` and for the rule of `RARE_CLASS_ROWS`.
+# These constants were chosen on half of the datasets of `python -m benchmarks label_issues`, on the
+# real ones and on synthetic ones. docs/compare.md says what the other half was also used for.
 SHARPNESS = 3.0
 INDEPENDENT = 0.1
 OCCAM = 1.0  # gain in log likelihood at which w is 1/2
-MIN_BOUNDARY = 0.3  # least 1 - u, in units of f
+MIN_BOUNDARY = 0.3  # least weight 1 - u of boundary noise if f is 1, otherwise this times f
 MIN_BOUNDARY_OF_FLAGS = 0.6  # the same for the number of flags
 P_OVERLAP = 0.65
 MAX_BOUNDARY_SHARE = 0.24
@@ -226,8 +227,8 @@ class NoiseModel:
 
         If labels are neither "annotated" nor "observed", it has to be so under both.
         """
-        readings = ("annotated", "observed") if self.labels == "auto" else (self.labels,)
-        posteriors = [self.assuming(labels).posterior(F, codes) for labels in readings]
+        kinds = ("annotated", "observed") if self.labels == "auto" else (self.labels,)
+        posteriors = [self.assuming(kind).posterior(F, codes) for kind in kinds]
         return suggest(np.min(posteriors, axis=0), codes)
 
     def _random_posterior(self, F: Array, codes: Array) -> Array:

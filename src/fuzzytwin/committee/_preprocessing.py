@@ -1,7 +1,7 @@
 """Turn the input of a committee into numbers: data frames, text, dates and missing values.
 
 Finite numbers are not changed. Anything else goes through a `TablePreprocessor`, which is fitted
-without the labels, so that it does not affect leave-one-out values.
+without the labels, so that no label leaks into leave-one-out values.
 """
 
 from __future__ import annotations

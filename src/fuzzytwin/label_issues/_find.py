@@ -1,4 +1,4 @@
-"""find_label_issues: score the label of each row by a model that does not know the row."""
+"""find_label_issues: score the label of each row by a model trained without it."""
 
 from __future__ import annotations
 

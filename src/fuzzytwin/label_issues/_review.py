@@ -2,13 +2,15 @@ r"""Correct the probabilities of label errors by a sample of reviewed rows.
 
     J, B (n,)   probabilities of label errors before any review, if label noise is random, and if it
                 is at the boundary
-    w           probability of random noise before any review, if some labels are wrong
+    w           weight of random noise before any review, if some labels are wrong
     v           probability before any review that classes overlap and no label is wrong
-    P (n,)      corrected probabilities
+    D, P (n,)   probabilities of label errors if some labels are wrong, and corrected ones
+    P_J, P_B    J and B after recalibration
+    W           probabilities of the explanations of the labels after reviews
 
-`fuzzytwin.committee._noise` derives J, B, w and v. Before any review, the probabilities of label
-errors are (1 - v) D, with D = w J + (1 - w) B. Reviews change the probability of each explanation
-of the labels, and J and B as well.
+In the symbols of `fuzzytwin.committee._noise`, J and B are 1 - J_i,y_i and 1 - B_i,y_i, w is u, and
+v is v. Before any review, the probabilities of label errors are (1 - v) D, with D = w J + (1 - w)
+B. Reviews change the probability of each explanation of the labels, and J and B as well.
 
 **Recalibration.** Reviewed rows are drawn by D, and J and B determine it. So among rows of equal J
 and B, reviewed and other rows have the same probability of a label error. J is recalibrated by a
@@ -16,9 +18,9 @@ logistic regression on the reviewed rows, and so is B:
 
     logit P_J = a + b logit((1 - 2 floor) J + floor) + c_label,
 
-with independent normal priors of a, b and c (`RANDOM`, `BOUNDARY`). The number of random errors is
-nearly known from the labels, so that prior is narrow. People also err far from the boundary, so
-for B the prior mean of b is below 1, and that of a is above 0.
+with independent normal priors of a, b and c (`RANDOM`, `BOUNDARY`). The labels determine random
+errors well, so the prior of their slope b is narrow. People also err far from the boundary, so for
+B the prior mean of b is below 1, and that of a is above 0.
 
 **Explanations.** If no label is wrong, or hardly any, reviews find errors only in a small unknown
 share of rows, with the prior Beta(1, 1 / SLIP - 1), whose mean is `SLIP`. Outcomes are recorded
@@ -37,13 +39,15 @@ but not above (1 - v) D as long as no error was found: reviews that confirm labe
 
 **Number of errors.** It is the number found plus the sum of P over all other rows. If noise is
 random, its variance is that of these rows plus that of a, b and c (from the Hessian at the
-maximum), likewise at the boundary, and the number of errors that were not reviewed is taken as
-lognormal. The interval is that of the mixture, rounded outwards to whole numbers.
+maximum), likewise at the boundary, and their number is taken as lognormal, with the relative
+standard error `MODEL_ERROR` added. If hardly any label is wrong (W_0), it is 0. The interval is
+that of the mixture, rounded outwards to whole numbers, and contains the estimate.
 
-Label issues are corrected likewise, by a recalibration of D with narrower priors. They depend on
-which rows were reviewed and on what was found there, not on the order of reviews. A review that
-finds an error makes further errors of the same label more probable. It should not clear a row of
-that label with a D at least as large: the tests check this, but no constraint enforces it.
+Label issues are corrected by a recalibration of D with priors of their own (`FLAGS`), and W_0 is
+computed with v of at most `MAX_NO_ERRORS`. They depend on which rows were reviewed and on what was
+found there, not on the order of reviews. A review that finds an error makes further errors of the
+same label more probable. It should not clear a row of that label with a D at least as large: the
+tests check this, but no constraint enforces it.
 """
 
 from __future__ import annotations
@@ -70,13 +74,13 @@ class _Prior:
 
 
 # Chosen by `python -m benchmarks label_issues --reviews`, mostly on half of the tables and on the
-# real ones. The other half and twelve confusable classes were watched too.
+# real ones. Results on the other half and on twelve confusable classes were seen while choosing.
 RANDOM = _Prior(0.0, 1.0, (0.5, 0.1, 0.5), 1e-4)
 BOUNDARY = _Prior(0.5, 0.7, (0.6, 0.3, 0.4), 0.003)
 # Label issues change more slowly: no single review flags a table, or clears it.
 FLAGS = _Prior(0.0, 1.0, (0.5, 0.3, 0.35), 0.01)
 PARTIAL_COUNT = (0.1, 0.3)  # probabilities between which a row is counted partially
-MAX_NO_ERRORS = 0.5  # v is capped at this for label issues: see `KEPT_FLAGS`
+MAX_NO_ERRORS = 0.5  # largest v for label issues
 MODEL_ERROR = 0.15  # relative standard error that remains even if the recalibration is exact
 SLIP = 0.02  # mean probability that a review finds an error if hardly any label is wrong
 RANDOM_OUTCOMES = 0.3

@@ -24,7 +24,7 @@ MAX_SENTINELS = 3  # at one end of a column
 N_NEIGHBORS = 20  # different numbers that a sentinel is compared with
 LEAK = 0.97  # balanced accuracy of one column
 MIN_ROWS = 20  # fewer rows are not checked
-MIN_GROUPS = 20  # values: by chance, so many hardly ever have one label each
+MIN_GROUPS = 20  # different values; so many seldom have one label each by chance
 MAX_ROWS = 2000  # sampled to search for a leak
 MAX_COLUMNS = 1000  # that are checked
 
@@ -219,7 +219,7 @@ def target_leaks(
 
 
 def _ranks(values: Array) -> Array:
-    """Return the rank of each value, as trees take only single precision.
+    """Return the rank of each value, because trees use single precision only.
 
     Missing numbers come last. Values of other types are ranked as text.
     """
