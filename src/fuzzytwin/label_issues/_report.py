@@ -442,7 +442,8 @@ class LabelIssueReport:
             n_reviewed = int((self.reviewed >= 0).sum())
             have = "has" if n_reviewed == 1 else "have"
             reviewed = f" {count(n_reviewed, 'row')} {have} been reviewed."
-        issues = count(n_issues, "label issue") if n_issues else "No label issues"
+        none = "No label issues" if self.reviewed is None else "No label issues left"
+        issues = count(n_issues, "label issue") if n_issues else none
         errors = errors_in_words(self.n_errors, self.n_errors_interval)
         return f"{issues} in {rows}. {errors}{reviewed}"
 
