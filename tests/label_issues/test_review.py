@@ -320,3 +320,44 @@ def test_random_errors_among_outcomes_are_counted():
     low, high = after.n_errors_interval
     assert low <= 50 <= high
     assert abs(after.n_errors - 50) < 25
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_reviews_that_confirm_label_issues_raise_neither_their_number_nor_the_interval(seed):
+    """All reviewed rows are far beyond the boundary, so they say little about the others."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1000, 4))
+    y = (X[:, 0] + 0.7 * rng.logistic(size=1000) > 0).astype(int)
+    report = find_label_issues(X, y, labels="annotated")
+    confirmed = report.ranked_rows[:20].tolist()
+    after = report.with_reviews({row: y[row] for row in confirmed})
+    assert after.is_label_issue.sum() <= report.is_label_issue.sum()
+    assert after.n_errors_interval[1] <= report.n_errors_interval[1]
+
+
+def test_one_review_that_finds_an_expected_error_among_votes_changes_the_number_little():
+    X, truth = load_breast_cancer(return_X_y=True)
+    rng = np.random.default_rng(0)
+    votes = np.where(rng.random((len(truth), 3)) < 0.8, truth[:, None], 1 - truth[:, None])
+    report = find_label_issues(X, votes=votes)
+    wrong = np.flatnonzero(report.given_labels != truth)
+    worst = min(wrong.tolist(), key=lambda row: report.label_quality[row])
+    after = report.with_reviews({worst: truth[worst]})
+    assert abs(after.n_errors - report.n_errors) < 0.15 * report.n_errors + 1
+
+
+def test_the_interval_contains_the_number_to_the_last_digit(visits):
+    rows = visits[0].sample_for_review(40)
+    for n in range(1, 41):
+        after = reviewed(visits, rows[:n])
+        low, high = after.n_errors_interval
+        assert low <= after.n_errors <= high
+
+
+def test_a_series_of_reviews_with_a_repeated_name_is_refused():
+    X, labels, truth = border(200)
+    table = pd.DataFrame(X, index=[*range(100), *range(100)])
+    report = find_label_issues(table, labels)
+    with pytest.raises(ValueError, match="several entries named 0; give an array"):
+        report.with_reviews(pd.Series(truth, index=table.index))
+    assert report.with_reviews(truth).n_errors == (labels != truth).sum()

@@ -45,7 +45,9 @@ posterior is Y.
 
 **All three.** Random noise has the probability w = 1 / (1 + exp(OCCAM - noise_gain)), in which
 `noise_gain` is its penalised log likelihood minus the log likelihood of stacking without matrix
-scaling. The posterior is
+scaling, or with it less what its parameters gain by chance, if that is larger. (Without matrix
+scaling, classes that lie between others have poor probabilities, and T would make up for them.) The
+posterior is
 
     (1 - v) (u J + (1 - u) B) + v Y,   v = (1 - w) (1 - b),   u = min(w, 1 - MIN_BOUNDARY f).
 
@@ -100,6 +102,8 @@ TIE = 1e-9  # relative difference of probabilities taken as equal
 SHARPNESS = 3.0
 INDEPENDENT = 0.1
 OCCAM = 1.0  # gain in log likelihood at which w is 1/2
+# Log likelihood that each of the (K - 1)^2 parameters of matrix scaling gains by chance.
+GAIN_BY_CHANCE = 1.5
 MIN_BOUNDARY = 0.3  # least weight 1 - u of boundary noise if f is 1, otherwise this times f
 MIN_BOUNDARY_OF_FLAGS = 0.6  # the same for the number of flags
 P_OVERLAP = 0.65
@@ -300,7 +304,9 @@ def fit_noise(
     likelihood = RandomNoiseLikelihood(F, codes, s)
     parameters = likelihood.solve(unscaled)
     class_stacking, noise_matrix = likelihood.model(parameters)
-    noise_gain = -s.sum() * (likelihood.loss(parameters)[0] - unscaled.log_loss)
+    by_chance = GAIN_BY_CHANCE * (K - 1) ** 2 / s.sum()
+    log_loss = min(unscaled.log_loss, stacking.log_loss + by_chance)
+    noise_gain = s.sum() * (log_loss - likelihood.loss(parameters)[0])
     share = 1.0 if in_sample is None else _overlap_share(stacking, in_sample, codes, s)
     sharpness = 1 + (SHARPNESS - 1) * share
     recognised = _recognised(Q, codes, s)

@@ -349,20 +349,24 @@ class LabelIssueReport:
         model = first.error_model
         if model is None:
             p_error = 1 - np.clip(posterior[every, self.codes], 0.0, 1.0)
-            model = ErrorModel(p_error, p_error, p_no_errors=first.p_no_errors)
+            # Votes determine the probabilities as well as labels determine random noise.
+            model = ErrorModel(p_error, p_error, p_random=1.0, p_no_errors=first.p_no_errors)
         is_error = reviewed[rows] != self.codes[rows]
         evidence = Reviews(self.codes, n_classes, rows, is_error)
-        p_error, interval, p_no_errors = correct_probabilities(model, evidence)
+        p_error, (low, high), p_no_errors = correct_probabilities(model, evidence)
         posterior = posterior + np.finfo(float).tiny
         posterior[every, self.codes] = 0.0
         posterior *= (p_error / posterior.sum(axis=1))[:, None]
         posterior[every, self.codes] = 1 - p_error
         posterior[rows] = np.eye(n_classes)[reviewed[rows]]
+        n_errors = float((1.0 - np.clip(posterior[every, self.codes], 0.0, 1.0)).sum())
+        if not is_error.any():  # reviews that confirm labels raise nothing
+            high = min(high, first.n_errors_interval[1])
         return replace(
             first,
             posterior=posterior,
             is_label_issue=correct_flags(first.is_label_issue, model, evidence),
-            n_errors_interval=interval,
+            n_errors_interval=(min(low, n_errors), max(high, n_errors)),
             separable=True,
             reviewed=reviewed,
             before_review=first,
@@ -382,6 +386,12 @@ class LabelIssueReport:
         n = len(self.codes)
         names = self.row_names.tolist()
         if hasattr(reviews, "iloc"):  # a pandas Series
+            if not reviews.index.is_unique:
+                name = reviews.index[reviews.index.duplicated()].tolist()[0]
+                raise ValueError(
+                    f"reviews has several entries named {name!r}; give an array with a label (or "
+                    "None) for each row, or {row number: true label}."
+                )
             reviews = dict(reviews.items())
         if not isinstance(reviews, Mapping):
             if len(reviews) != n:
@@ -394,7 +404,7 @@ class LabelIssueReport:
         row_numbers = {name: row for row, name in enumerate(names)}
         classes = {label: k for k, label in enumerate(self.classes.tolist())}
         expected = f"a row from 0 to {n - 1}" if names == list(range(n)) else "in the index of X"
-        found = []
+        row_labels = []
         for name, label in reviews.items():
             if is_missing(label):
                 continue
@@ -405,8 +415,8 @@ class LabelIssueReport:
                     f"reviews gives row {name!r} the label {label!r}; valid labels are "
                     f"{list(classes)!r}."
                 )
-            found.append((row_numbers[name], classes[label]))
-        return found
+            row_labels.append((row_numbers[name], classes[label]))
+        return row_labels
 
     # In words
 

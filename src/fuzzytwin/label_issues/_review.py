@@ -204,6 +204,8 @@ def correct_flags(flags: Array, model: ErrorModel, reviews: Reviews) -> Array:
     P = _recalibrate(p_error, reviews, FLAGS).P
     counts_after = kept * _count_flags(P, codes, n_classes)
     counts_before = _count_flags(_recalibrate(p_error, no_reviews, FLAGS).P, codes, n_classes)
+    if not reviews.is_error.any():  # reviews that confirm labels raise nothing
+        counts_after = np.minimum(counts_after, counts_before)
     n_flags = np.bincount(codes[flags], minlength=n_classes)
     shrinks = counts_after < counts_before
     ratio = np.divide(counts_after, counts_before, out=np.ones(n_classes), where=shrinks)
