@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks._measure import least_times, verdict
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, files
 
 CS = (2.0 ** np.arange(-8, 9, 2)).tolist()
 ALPHAS = (10.0 ** np.arange(-3, 4)).tolist()
@@ -113,8 +113,8 @@ def beside_a_busy_core(X, y):
             work = tasks(X, y, None)
             for name, array in (("X", X), ("y", y)):
                 np.save(Path(folder) / f"{name}.npy", array)
-            files = tuple(Path(folder) / f"{name}.npy" for name in ("X", "y"))
-            work["files.fit"] = lambda: files.fit(FuzzyTwinSVC(), files)
+            maps = [np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in ("X", "y")]
+            work["files.fit"] = lambda: files.fit(FuzzyTwinSVC(), [tuple(maps)])
             work["X.T @ X"] = lambda: X.T @ X
             print(
                 f"\n{len(X):,} x {X.shape[1]} beside {rest} busy process(es) on {cpu_count()} "
