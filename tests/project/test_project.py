@@ -1,6 +1,5 @@
 """The project's own rules: style, types, import direction, and a light import."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,16 +45,3 @@ def test_ci_runs_the_command_of_the_readme():
     command = 'pip install -e ".[test]" && python -m pytest'
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-
-
-def test_contributing_draws_the_folders_and_files_that_exist():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    drawing = text[text.index("    src/fuzzytwin/") : text.index("`tests/` has the same folders")]
-    home = ROOT / "src" / "fuzzytwin"
-    files = {path.name for path in home.rglob("*.py")}
-    folders = {path.name for path in home.iterdir() if (path / "__init__.py").exists()}
-    assert set(re.findall(r"\b\w+\.py\b", drawing)) <= files
-    outermost = " ".join(re.findall(r"^    [├└]─ (.*?)  ", drawing, re.M))
-    assert set(re.findall(r"(\w+)/", outermost)) == folders
-    for name in re.findall(r"`(\w+/[\w/]+\.py)`", text):  # of the tables below the drawing
-        assert (home / name).exists() or (ROOT / name).exists(), name

@@ -12,13 +12,6 @@ def words(text):
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
-def test_readme_is_short_and_says_first_what_it_is_for():
-    lines = README.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 120
-    assert "Find label errors in tabular data" in lines[2]
-    assert "twin SVMs in Python" in lines[3]
-
-
 def test_readme_blocks_run(tmp_path, monkeypatch, capsys):
     block = r"^```python\n(.*?)^```(?:\n\nprints\n\n```text\n(.*?)^```)?"
     blocks = re.findall(block, README.read_text(encoding="utf-8"), re.M | re.S)

@@ -36,11 +36,8 @@ def test_one_version_everywhere():
     assert f"{{{newest[1][:4]}}}" in page
 
 
-def test_the_paper_is_short_and_its_citations_are_in_the_bibliography():
-    _, header, text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").split("---\n", 2)
-    assert "bibliography: paper.bib" in header
-    words = [word for word in text.split() if re.search(r"\w", word)]
-    assert len(words) <= 1000
+def test_citations_of_the_paper_are_in_the_bibliography():
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
     bibliography = (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8")
     entries = re.findall(r"^@\w+\{(\w+),", bibliography, re.M)
     assert set(re.findall(r"@([a-z]+\d{4}\w*)", text)) == set(entries)
