@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from fuzzytwin.cli import _options as options
-from fuzzytwin.cli._compare import compare
 from fuzzytwin.cli._label_issues import label_issues
 from fuzzytwin.cli._models import evaluate, explain, export, info, predict
 from fuzzytwin.cli._start import demo, generate, studio
@@ -19,7 +18,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 
-for command in (demo, label_issues, train, predict, evaluate, compare, explain, studio, generate,
-                export, info):  # fmt: skip
+for command in (
+    demo, label_issues, train, predict, evaluate, explain, studio, generate, export, info,
+):  # fmt: skip
     app.command()(options.expand(command))
 app.callback()(options.root)

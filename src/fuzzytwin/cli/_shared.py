@@ -139,6 +139,6 @@ def command_line() -> str:
     return shlex.join(["fuzzytwin", *sys.argv[1:]])
 
 
-def progress(total: int | None, *, log: bool = False) -> Progress:
-    """Make a progress bar on the terminal; with `log`, a log file gets a line every ten seconds."""
-    return Progress("starting", total, enabled=log or sys.stderr.isatty(), transient=True)
+def progress(total: int | None) -> Progress:
+    """Make a progress bar on the terminal."""
+    return Progress("starting", total, enabled=sys.stderr.isatty(), transient=True)
