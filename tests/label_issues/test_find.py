@@ -201,8 +201,7 @@ def test_rows_that_belong_together_are_left_out_together():
     report = find_label_issues(X, labels, groups=patient)
     assert report.is_label_issue[wrong].mean() > 0.8
     assert report.is_label_issue[~wrong].mean() < 0.02
-    with pytest.warns(UserWarning, match="nearly equal another row"):
-        alone = find_label_issues(X, labels)
+    alone = find_label_issues(X, labels)
     assert alone.is_label_issue[wrong].mean() < 0.3
     folds = find_label_issues(X, labels, estimator=LogisticRegression(), groups=patient)
     assert folds.is_label_issue[wrong].mean() > 0.8
@@ -501,8 +500,6 @@ def test_groups_find_what_single_rows_find(load, times):
     many = find_label_issues(Z, labels[rows], groups=rows)
     assert many.is_label_issue[wrong[rows]].mean() > once.is_label_issue[wrong].mean() - 0.1
     assert many.is_label_issue[~wrong[rows]].mean() < once.is_label_issue[~wrong].mean() + 0.03
-    with pytest.warns(UserWarning, match="equal another row"):
-        find_label_issues(Z, labels[rows])
 
 
 def test_a_negative_number_of_rows_to_ask_is_refused():

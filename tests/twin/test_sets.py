@@ -203,12 +203,9 @@ def test_copies_of_rows_are_noticed():
     model = FuzzyTwinSVC().fit(X, y)
     with pytest.warns(UserWarning, match="give groups="):
         model.loo_membership(X, y)
-    X, y, groups = grouped(np.random.default_rng(0), n_groups=200, jitter=0.05)
-    with pytest.warns(UserWarning, match="of 1000 rows nearly equal another row"):
-        FuzzyTwinSVC(**LOO).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FuzzyTwinSVC(**LOO).fit(X, y, groups=groups)
+        FuzzyTwinSVC(**LOO).fit(X, y, groups=np.arange(len(y)) // 2)
 
 
 def test_ordinary_tables_are_not_taken_for_copies():
@@ -230,24 +227,7 @@ def test_ordinary_tables_are_not_taken_for_copies():
         "huge": 1e300 * rng.normal(size=(200, 2)),
     }
     found = {name: count_duplicates(np.asarray(X, dtype=float)) for name, X in tables.items()}
-    assert found == dict.fromkeys(tables, (0, 0))
-
-
-def test_copies_that_share_their_categories_are_noticed():
-    """Visits of a patient differ by some percent in numbers, and not in categories."""
-    rng = np.random.default_rng(0)
-    patients = np.repeat(np.arange(200), 5)
-    numbers, categories = rng.normal(size=(200, 4)), rng.integers(0, 2, size=(200, 10))
-    visits = numbers[patients] + 0.15 * rng.normal(size=(1000, 4))
-    assert count_duplicates(np.hstack([visits, categories[patients]]))[1] > 500
-    assert count_duplicates(np.hstack([rng.normal(size=(1000, 4)), categories[patients]])) == (0, 0)
-
-
-@pytest.mark.parametrize(("d", "parts"), [(2, 10), (2, 18), (3, 5), (3, 10)])
-def test_categories_that_follow_from_numbers_are_no_sign_of_copies(d, parts):
-    X = np.random.default_rng(0).normal(size=(1000, d))
-    ranks = np.argsort(np.argsort(X, axis=0), axis=0)
-    assert count_duplicates(np.hstack([X, ranks * parts // 1000])) == (0, 0)
+    assert found == dict.fromkeys(tables, 0)
 
 
 @pytest.mark.parametrize(
@@ -318,10 +298,8 @@ def test_soft_labels_that_lose_a_class_say_so():
 
 def test_rows_that_differ_in_small_columns_only_are_not_taken_for_copies():
     X = np.random.default_rng(0).normal(size=(200, 4))
-    assert count_duplicates(X * [1e8, 1e-8, 1, 1e100]) == (0, 0)
-    assert count_duplicates(np.repeat(X, 2, axis=0) * [1e8, 1e-8, 1, 1e100]) == (400, 0)
-    X[:, 3] = X[0, 3]
-    assert count_duplicates(X * [1, 1, 1, 1e100]) == (0, 0)
+    assert count_duplicates(X * [1e8, 1e-8, 1, 1e100]) == 0
+    assert count_duplicates(np.repeat(X, 2, axis=0) * [1e8, 1e-8, 1, 1e100]) == 400
 
 
 def rare_table(n=900, share=0.09, apart=0.8):

@@ -551,9 +551,6 @@ class Experiment:
 
 
 def duplicates(X: Any) -> list[Finding]:
-    """Return a finding if rows equal, or nearly equal, another one."""
-    equal, near = count_duplicates(X)
-    if not equal and not near:
-        return []
-    relation = "equal" if equal else "nearly equal"
-    return [Finding("duplicates", values={"rows": equal or near, "relation": relation})]
+    """Return a finding if many rows equal another one."""
+    equal = count_duplicates(X)
+    return [Finding("duplicates", values={"rows": equal})] if equal else []

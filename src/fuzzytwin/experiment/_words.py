@@ -26,7 +26,7 @@ TEMPLATES = {
         "Otherwise the intervals are too narrow"
     ),
     "duplicates": (
-        "about {rows:,} rows {relation} another one. If they belong together, such as visits of a "
+        "about {rows:,} rows equal another one. If they belong together, such as visits of a "
         "patient or copies of a record, name the column of groups with --groups. Otherwise scores, "
         "prediction sets and label issues are too optimistic"
     ),

@@ -274,8 +274,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Warns
         -----
         UserWarning
-            If the calibration uses leave-one-out, many rows are equal or nearly equal, and `groups`
-            is None.
+            If the calibration uses leave-one-out, many rows are equal, and `groups` is None.
         """
         return self._fit(X, y, sample_weight, membership, groups=groups)
 
