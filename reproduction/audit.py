@@ -20,12 +20,12 @@ from fuzzytwin.memberships import CenterMembership
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 from reproduction import uci
 from reproduction.cache import Cell, Records
+from reproduction.literal import FORMS, fit_m2
 from reproduction.noise import spoil_rows
 from reproduction.preprocessing import uci_preprocessor
 from reproduction.protocol import best_point, load_task, outer_fold, prepared
 from reproduction.scale import Scale
 
-FORMULATIONS = ("printed", "stationary", "endpoints")
 RULES = ("distance", "residual")
 CLAIMED = ("FLST-M2", "M2+")  # methods that error 11 is about
 OUTLIERS = 0.2
@@ -34,8 +34,8 @@ OUTLIERS = 0.2
 def cells(scale: Scale) -> Iterator[Cell]:
     """List the cells of the audit."""
     for table in scale.tables:
-        for formulation in FORMULATIONS:
-            yield formulation_cell(scale, table, formulation)
+        for form in FORMS:
+            yield form_cell(scale, table, form)
         yield readings_cell(scale, table)
         yield Cell("audit.facts", {"table": table})
         for fold in range(scale.folds):
@@ -43,11 +43,11 @@ def cells(scale: Scale) -> Iterator[Cell]:
     yield from uci.cells(scale, CLAIMED)
 
 
-def formulation_cell(scale: Scale, table: str, formulation: str) -> Cell:
-    """Make the cell of one formulation of model M2 on one table."""
+def form_cell(scale: Scale, table: str, form: str) -> Cell:
+    """Make the cell of one form of model M2 on one table."""
     Cs = [2.0**p for p in (range(-6, 7, 3) if scale.quick else range(-8, 9, 2))]
-    settings = {"table": table, "formulation": formulation, "folds": scale.folds, "Cs": Cs}
-    return Cell("audit.formulation", settings)
+    settings = {"table": table, "form": form, "folds": scale.folds, "Cs": Cs}
+    return Cell("audit.form_accuracy", settings)
 
 
 def readings_cell(scale: Scale, table: str) -> Cell:
@@ -60,7 +60,7 @@ def reference_cell(scale: Scale, table: str, fold: int) -> Cell:
     return Cell("audit.reference", {"table": table, "fold": fold, "folds": scale.folds})
 
 
-def formulation(table: str, formulation: str, folds: int, Cs: list[float]) -> dict[str, Any]:
+def form_accuracy(table: str, form: str, folds: int, Cs: list[float]) -> dict[str, Any]:
     """Measure the accuracy of M2 with C = 1 and with the best pair of C (chosen by test rows)."""
     X, y = load_task(table)
     at_one: dict[str, list[float]] = {rule: [] for rule in RULES}
@@ -69,9 +69,7 @@ def formulation(table: str, formulation: str, folds: int, Cs: list[float]) -> di
         A, a, B, b = _fold(table, X, y, folds, fold)
         near: dict[str, list[Array]] = {rule: [] for rule in RULES}
         for C in Cs:
-            model = FuzzyTwinSVC(
-                "fuzzy", formulation=formulation, C=C, alpha=0.0, membership="center"
-            ).fit(A, a)
+            model = fit_m2(form, A, a, C=C, membership="center")
             for rule in RULES:
                 near[rule].append(_near(model, B, rule))
         for rule in RULES:
@@ -107,7 +105,7 @@ def readings(table: str, folds: int) -> dict[str, float]:
         note("scalar", _nearest(B, *_planes(A, a, mu, _scalar_plane)), b)
         note("eq12", _nearest(B, *_planes(A, a, mu, _eq12_plane)), b)
         note("squared", _fitted(A, a, mu**2).predict(B), b)
-        fuzzy = FuzzyTwinSVC("fuzzy", alpha=0.0).fit(A, a, membership=mu)
+        fuzzy = FuzzyTwinSVC(planes="fuzzy", alpha=0.0).fit(A, a, membership=mu)
         note("width", fuzzy.predict(B), b)
         note("definition 1", _definition_1(fuzzy, B), b)
         for noise, (R, r) in {
@@ -135,10 +133,7 @@ def facts(table: str) -> dict[str, float]:
     lst = _values(A, FuzzyTwinSVC(C=float(length), alpha=0.0).fit(A, y))
     eq12 = _first_values(A, y, mu, _eq12_plane)
     crisp = _fitted(A, y, mu)
-    stationary, printed, endpoints = (
-        FuzzyTwinSVC("fuzzy", formulation=f, alpha=0.0).fit(A, y, membership=mu)
-        for f in ("stationary", "printed", "endpoints")
-    )
+    printed, stationary, endpoints = (fit_m2(form, A, y, mu) for form in FORMS)
     B = A[y == 1]
     f = B @ rng.standard_normal(A.shape[1])
     sums, apart = [], []
@@ -185,8 +180,8 @@ def records(scale: Scale, result: Callable[[Cell], Any]) -> Records:
     rows = []
     for table in scale.tables:
         found: dict[str, float] = {}
-        for form in FORMULATIONS:
-            for rule, pair in result(formulation_cell(scale, table, form)).items():
+        for form in FORMS:
+            for rule, pair in result(form_cell(scale, table, form)).items():
                 found |= {f"M2 {form}, {rule}, {what}": 100 * v for what, v in pair.items()}
         for name, value in result(readings_cell(scale, table)).items():
             found[f"reading {name}"] = 100 * value

@@ -210,7 +210,7 @@ def soft_means(rows: Records, strategy: str) -> tuple[list[float], list[float]]:
     ]
 
 
-def formulations(figure: Any, found: dict[tuple[str, str], float]) -> None:
+def forms(figure: Any, found: dict[tuple[str, str], float]) -> None:
     """Draw three readings of model M2 on every table."""
     ax = figure.subplots()
     tables = list(dict.fromkeys(table for table, _ in found))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reproduction.audit import FORMULATIONS, OUTLIERS, RULES
+from reproduction.audit import OUTLIERS, RULES
 from reproduction.cache import Records
 from reproduction.document import Card, Figure, Table, Value, Words
+from reproduction.literal import FORMS
 from reproduction.published import COLUMNS, FRIEDMAN, MEAN_RANKS, TABLE_III, TITLES
 from reproduction.ranks import compare_ranks
 
@@ -118,16 +119,16 @@ def _right_side(e: Evidence) -> Finding:
 
 
 def _gradients(e: Evidence) -> Finding:
-    forms = [f"M2 {form}, distance, fixed" for form in FORMULATIONS]
+    forms = [f"M2 {form}, distance, fixed" for form in FORMS]
     head = ["dataset", "majority class"]
-    head += [f"{form}, {rule}" for rule in RULES for form in FORMULATIONS]
+    head += [f"{form}, {rule}" for rule in RULES for form in FORMS]
     rows = []
     for table in [*e.tables, None]:
         row: list[Cell] = ["mean" if table is None else TITLES[table]]
         chance = e.mean("majority") if table is None else e.found[table, "majority"]
         row.append(Value(f"{chance:.1f}", tone="faint"))
         for rule in RULES:
-            for form in FORMULATIONS:
+            for form in FORMS:
                 fixed, best = (
                     e.mean(name) if table is None else e.found[table, name]
                     for name in (f"M2 {form}, {rule}, {what}" for what in ("fixed", "best"))
@@ -141,7 +142,7 @@ def _gradients(e: Evidence) -> Finding:
         "the objective adds the values of the own class and their widths before it squares them. "
         "Then w = 0, b = -1, c = 0, d = 1 makes both squares zero, whatever the data are. Only the "
         "term `tau d` changes this solution.",
-        'both end points of the fuzzy value are penalised: `formulation="endpoints"`.',
+        'both end points of the fuzzy value are penalised.',
         [
             f"on average b = {e.mean('stationary b'):.3f} and d = {e.mean('stationary d'):.3f}, "
             f"and the longer of the two w has a norm of {e.mean('stationary w'):.3f} (with "
@@ -151,7 +152,7 @@ def _gradients(e: Evidence) -> Finding:
             f"predicting the larger class. Without the division (residual) it is "
             f"{e.mean('M2 stationary, residual, fixed'):.1f}%.",
             Figure(
-                "formulations", "Accuracy of three formulations of model M2 on ten datasets",
+                "forms", "Accuracy of three forms of model M2 on ten datasets",
                 "Model M2 by the printed closed form, by the gradients, and as intended, with "
                 "penalties of 1 and the paper's rule. Lines: always predicting the larger class.",
             ),

@@ -98,9 +98,7 @@ def draw_figures(data: dict[str, Records]) -> dict[str, tuple[bytes, bytes]]:
         drawn["noise"] = figures.draw(figures.noise, data["noise"], size=(9.2, 5.2))
         drawn["soft"] = figures.draw(figures.soft, data["soft"], size=(7.0, 4.2))
     if "audit" in data:
-        drawn["formulations"] = figures.draw(
-            figures.formulations, lookup(data["audit"]), size=(9.2, 4.2)
-        )
+        drawn["forms"] = figures.draw(figures.forms, lookup(data["audit"]), size=(9.2, 4.2))
     return drawn
 
 

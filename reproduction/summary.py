@@ -8,6 +8,7 @@ from reproduction.cache import Records
 from reproduction.document import Block, Heading, Words
 from reproduction.figures import noise_means, soft_means
 from reproduction.findings import lookup
+from reproduction.literal import FORMS
 from reproduction.methods import METHODS, PAPER_METHODS
 from reproduction.noise import BOTH, KINDS, MEMBERSHIPS
 from reproduction.published import TABLE_V
@@ -39,7 +40,7 @@ def summary(data: dict[str, Records]) -> list[Block]:
         found = lookup(data["audit"])
         mean = {
             form: np.mean([v for (_, w), v in found.items() if w == f"M2 {form}, distance, fixed"])
-            for form in ("printed", "stationary", "endpoints")
+            for form in FORMS
         }
         lines.append(
             f"**Model M2 does not work as printed.** Its mean accuracy is {mean['printed']:.1f}% "

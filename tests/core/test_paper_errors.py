@@ -9,7 +9,9 @@ from sklearn.pipeline import make_pipeline
 
 from fuzzytwin import CenterMembership, FuzzyTwinSVC
 from fuzzytwin.datasets import load_uci
+from reproduction.literal import fit_m2
 from reproduction.preprocessing import uci_preprocessor
+from reproduction.protocol import load_task, prepared
 from reproduction.ranks import compare_ranks
 
 
@@ -82,11 +84,13 @@ def test_3_the_right_side_without_mu_is_harmless_for_a_scalar_only(toy):
 
 
 @functools.cache
-def accuracy(name, formulation, rule="distance"):
-    X, y = load_uci(name, return_X_y=True)
-    model = FuzzyTwinSVC("fuzzy", formulation=formulation, alpha=0, rule=rule)
-    folds = StratifiedKFold(10, shuffle=True, random_state=0)
-    return cross_val_score(make_pipeline(uci_preprocessor(name), model), X, y, cv=folds).mean()
+def accuracy(name, form):
+    X, y = load_task(name)
+    scores = []
+    for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y):
+        A, B = prepared(uci_preprocessor(name), X, train, test)
+        scores.append(fit_m2(form, A, y[train]).score(B, y[test]))
+    return np.mean(scores)
 
 
 MAJORITY = {"pima": 500 / 768, "votes": 267 / 435}
@@ -102,8 +106,7 @@ def test_4_the_gradients_lead_to_a_trivial_solution(toy):
 
     zero = np.zeros(3)
     assert eq16(zero, -1.0, zero, 1.0, tau=0.0) == 0  # both squares vanish, whatever the data
-    model = FuzzyTwinSVC("fuzzy", alpha=0, formulation="stationary", tau=1e-9)
-    model.fit(X, y, membership=mu)
+    model = fit_m2("stationary", X, y, mu, tau=1e-9)
     np.testing.assert_allclose(model.coef_, 0, atol=1e-8)
     np.testing.assert_allclose(model.intercept_, -1, atol=1e-8)
     np.testing.assert_allclose(model.width_intercept_, 1, atol=1e-8)
@@ -142,7 +145,7 @@ def test_6_in_the_sum_of_both_slacks_the_widths_cancel(toy):
 
 def test_7_widths_come_out_negative_where_nothing_forbids_it(toy):
     X, y, mu = toy
-    free = FuzzyTwinSVC("fuzzy", formulation="stationary").fit(X, y, membership=mu)
+    free = fit_m2("stationary", X, y, mu)
     assert (free.width_coef_ < 0).any()
     ours = FuzzyTwinSVC("fuzzy").fit(X, y, membership=mu)
     assert (ours.width_coef_ >= 0).all()

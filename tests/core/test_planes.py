@@ -1,4 +1,4 @@
-"""Planes against other ways to the same minimum: least squares on raw rows, literal formulas."""
+"""Planes against other ways to the same minimum: least squares on raw rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from scipy import optimize
 
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import crisp_grid, crisp_planes, fuzzy_planes
-from fuzzytwin.core.printed_planes import printed_planes, stationary_planes
 from tests.pairs import every_pair
 
 
@@ -186,7 +185,6 @@ def test_nobody_to_keep_away_from():
     found = crisp_planes(m, m, np.ones(2), 0.0)
     np.testing.assert_array_equal(found.coef, 0)
     np.testing.assert_array_equal(found.intercept, [0, -1])
-    assert np.isfinite(printed_planes(m, m, np.ones(2), 1.0, 1.0).coef).all()
 
 
 def bounded_widths(X, y, s, mu, k, C, tau, margin):
@@ -242,52 +240,3 @@ def test_the_constant_width_is_free_or_zero(tau, constant_is_free):
         expected = bounded_widths(X, y, s, mu, k, 1.0, tau, 2.0)
         np.testing.assert_allclose(found.width_coef[k], expected[:-1], rtol=1e-8, atol=1e-10)
         assert found.width_intercept[k] == pytest.approx(expected[-1], rel=1e-8)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.5])
-@pytest.mark.parametrize("tau", [1.0, 0.2])
-def test_stationary_planes_zero_the_papers_gradients(alpha, tau):
-    X, y, _, mu = make()
-    p = np.array([0.5, 3.0])
-    found = stationary_planes(*both_moments(X, y, np.ones_like(mu), mu), p, alpha, tau)
-    for k in range(2):
-        A, B, U = X[y == k], X[y != k], np.diag(mu[y != k])
-        w, b = found.coef[k], found.intercept[k]
-        c, d = found.width_coef[k], found.width_intercept[k]
-        e1, e2 = np.ones(len(A)), np.ones(len(B))
-        inside = A @ w + e1 * b + A @ c + e1 * d
-        slack = p[k] * U @ (B @ w + e2 * b + e2)
-        gradients = [
-            A.T @ inside + B.T @ slack + alpha * w,
-            [e1 @ inside + e2 @ slack],
-            A.T @ inside + tau * c,
-            [e1 @ inside + tau],  # the one for d, which the paper does not print
-        ]
-        size = np.abs(A).sum()
-        np.testing.assert_allclose(np.concatenate(gradients), 0, atol=1e-11 * size)
-
-
-@pytest.mark.parametrize("degrees", [True, False])
-def test_printed_planes_solve_the_printed_system(degrees):
-    X, y, _, mu = make()
-    mu = mu if degrees else np.ones_like(mu)
-    p, tau = np.array([0.5, 3.0]), 0.7
-    found = printed_planes(*both_moments(X, y, np.ones_like(mu), mu), p, 0.0, tau)
-    assert found.rank == 4
-    for k in range(2):
-        A, B, u = X[y == k], X[y != k], mu[y != k]
-        m1, m2, d = len(A), u.sum(), 4
-        sA, sB = A.sum(axis=0)[:, None], (u @ B)[:, None]
-        BB = (B.T * u) @ B
-        system = np.block(
-            [
-                [A.T @ A / p[k] + BB, sA / p[k] + sB, A.T @ A / p[k], sA / p[k]],
-                [sA.T / p[k] + sB.T, m1 / p[k] + m2, sA.T / p[k], m1 / p[k]],
-                [A.T @ A, sA, A.T @ A + np.full((d, d), tau), sA],
-                [sA.T, m1, sA.T, m1],
-            ]
-        )
-        right = np.concatenate([sB[:, 0], [u.mean()], np.zeros(d), [tau]])
-        z = [found.coef[k], [found.intercept[k]], found.width_coef[k], [found.width_intercept[k]]]
-        residual = system @ np.concatenate(z) - right
-        np.testing.assert_allclose(residual, 0, atol=1e-8 * np.abs(right).max())

@@ -190,12 +190,6 @@ def test_rows_out_of_scale(two):
     assert np.ptp(u[:, 0]) < 1e-9
 
 
-def test_linear_formulations_refuse_kernels(two):
-    X, y = two
-    with pytest.raises(ValueError, match="use formulation='endpoints'"):
-        FuzzyTwinSVC("fuzzy", kernel="rbf", formulation="stationary").fit(X, y)
-
-
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_an_outlier_among_new_rows_changes_no_other_row(two, kernel):
     """Its kernel values are 0, as they would be without overflow."""

@@ -200,7 +200,6 @@ BAD_PARAMETERS = [
     *(("planes", value, "'crisp', 'fuzzy'") for value in ("flat", None, 1, ["crisp"])),
     *(("rule", value, "'distance', 'residual'") for value in ("nearest", None)),
     *(("membership_scope", value, "'slack', 'both'") for value in ("own", None)),
-    *(("formulation", value, "'endpoints', 'stationary'") for value in ("paper", None)),
     *(("class_weight", value, "'balanced'") for value in ("equal", [1, 2, 3], 2.0)),
     *(("class_weight", {0: value}, "of at least 0") for value in (-1.0, NAN, INF)),
     ("class_weight", {0: "heavy"}, "number"),

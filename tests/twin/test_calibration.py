@@ -148,8 +148,6 @@ def test_what_needs_rows_is_refused_without_them(three):
         FuzzyTwinSVC(calibration="sigmoid").fit(X, y)
     with pytest.raises(ValueError, match="calibration='sigmoid' is unknown"):
         FuzzyTwinSVCCV(calibration="sigmoid").fit(X, y)
-    with pytest.raises(ValueError, match="formulation='endpoints'"):
-        FuzzyTwinSVC("fuzzy", formulation="printed", calibration="moments").fit(X, y)
     with pytest.raises(ValueError, match="fit again"):
         clone(model).fit(X, y).set_params(rule="residual").predict_proba(X)
     with pytest.raises(ValueError, match="fit again"):

@@ -147,18 +147,6 @@ def test_callable_gets_rows_labels_and_weights(pair):
     assert_array_equal(seen[2], np.full(100, 3.0))  # without class_weight
 
 
-@pytest.mark.parametrize("formulation", ["stationary", "printed"])
-def test_forms_of_the_paper_know_two_classes_only(rows, pair, formulation):
-    model = FuzzyTwinSVC("fuzzy", formulation=formulation).fit(*pair)
-    assert model.coef_.shape == model.width_coef_.shape == (2, 4)
-    with pytest.raises(ValueError, match=f"formulation='{formulation}'.*two classes, not 3"):
-        FuzzyTwinSVC("fuzzy", formulation=formulation).fit(*rows)
-    streamed = FuzzyTwinSVC("fuzzy", formulation=formulation)
-    for k in (0, 1):  # a first batch that lacks a class
-        streamed.partial_fit(pair[0][pair[1] == k], pair[1][pair[1] == k], classes=[0, 1])
-    assert_same_model(streamed, model, rtol=1e-6, atol=1e-8)
-
-
 def test_refitting_forgets(rows, pair):
     """Fitted again on other data, a model is as new."""
     model = FuzzyTwinSVC("fuzzy").fit(*rows).set_params(planes="crisp").fit(*pair)

@@ -230,7 +230,6 @@ def test_auto_adds_rows_by_moments_where_columns_allow():
     [
         ({"kernel": "rbf"}, "works with kernel='linear' only"),
         ({"planes": "fuzzy"}, "has no widths; use planes='crisp'"),
-        ({"planes": "fuzzy", "formulation": "printed"}, "has no widths"),
     ],
 )
 def test_what_a_solver_cannot_do_is_refused(parameters, remedy):

@@ -311,7 +311,7 @@ def fuzzy_planes(
     tau: float,
     margin_width: float,
 ) -> Planes:
-    """Return the same planes with `widths` (model M2, ``formulation="endpoints"``).
+    """Return the same planes with `widths` (model M2).
 
     Examples
     --------

@@ -26,7 +26,6 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core import planes
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes
-from fuzzytwin.core.printed_planes import printed_planes, stationary_planes
 from fuzzytwin.core.solvers import ClassSummary
 from fuzzytwin.core.weights import RowWeights
 from fuzzytwin.kernels import LandmarkMap
@@ -433,20 +432,10 @@ def auto_ridge(settings: FitSettings, variances: Array, sizes: Array) -> float:
 def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
     """Solve for the planes of all classes."""
     C = settings.penalties(classes)
-    K = len(classes)
     if settings.alpha == 0:
         check_underflow(moments.own)
     m = apply_class_weight(settings, moments, classes)
     alpha = ridge(settings, m.own)
-    if settings.uses_paper_formulation:
-        if K > 2:
-            raise ValueError(
-                f"formulation={settings.formulation!r} is defined for two classes, not {K}; use "
-                "formulation='endpoints'."
-            )
-        stationary = settings.formulation == "stationary"
-        solve_paper = stationary_planes if stationary else printed_planes
-        return replace(solve_paper(m.own, m.slack, C, alpha, settings.tau), alpha=alpha)
     crisp = planes.crisp_planes(
         m.own,
         m.slack,

@@ -234,11 +234,6 @@ def leave_one_out(
     settings: FitSettings, moments: TwinMoments, planes: Planes, classes: Array
 ) -> LeaveOneOut:
     """Prepare planes and the moments they were fitted to for leave-one-out."""
-    if settings.uses_paper_formulation:
-        raise ValueError(
-            f"formulation={settings.formulation!r} has no closed-form leave-one-out; use "
-            "formulation='endpoints'."
-        )
     m = apply_class_weight(settings, moments, classes)
     penalties = settings.penalties(classes)
     alpha = ridge(settings, m.own)

@@ -49,7 +49,6 @@ CHOICES = {
     "membership_scope": ("slack", "both"),
     "rule": ("distance", "residual"),
     "multi_class": ("ovo", "ovr"),
-    "formulation": ("endpoints", "stationary", "printed"),
     "solver": ("auto", *SOLVERS),
 }
 
@@ -86,7 +85,6 @@ class FitSettings:
     solver: str = "auto"
     tau: float = 1.0
     margin_width: float = 0.5
-    formulation: str = "endpoints"
     class_weight: Any = None
     n_jobs: int | None = None
     calibration: str | None = None
@@ -105,23 +103,7 @@ class FitSettings:
         check_params(params, CONSTRAINTS | getattr(estimator, "_constraints", {}))
         values = {name: value for name, value in params.items() if name in names}
         values["membership"] = check_membership(values.get("membership"))
-        settings = cls(**values)
-        settings._check_combinations()
-        return settings
-
-    def _check_combinations(self) -> None:
-        """Raise a ValueError if parameters that are valid by themselves contradict each other."""
-        if self.calibration is not None and self.uses_paper_formulation:
-            raise ValueError(
-                f"calibration={self.calibration!r} is not possible with "
-                f"formulation={self.formulation!r}; use formulation='endpoints' or "
-                "calibration=None."
-            )
-        if self.uses_kernel and self.formulation != "endpoints":
-            raise ValueError(
-                f"formulation={self.formulation!r} works with kernel='linear' only; use "
-                f"formulation='endpoints' with kernel={self.kernel!r}."
-            )
+        return cls(**values)
 
     def penalties(self, classes: Array) -> Array:
         """Return C as one number per class. Raise a ValueError unless all are above 0."""
@@ -171,14 +153,9 @@ class FitSettings:
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 
     @property
-    def uses_paper_formulation(self) -> bool:
-        """Return whether fuzzy planes have one of the paper's formulations."""
-        return self.planes == "fuzzy" and self.formulation != "endpoints"
-
-    @property
     def has_widths(self) -> bool:
         """Return whether the moments of abs(X) are needed for the widths of fuzzy planes."""
-        return not self.uses_paper_formulation and self.planes == "fuzzy"
+        return self.planes == "fuzzy"
 
 
 def needs_rows(calibration: str | None) -> bool:

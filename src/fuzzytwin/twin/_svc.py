@@ -85,10 +85,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Penalty on the widths (fuzzy planes).
     margin_width : float, default=0.5
         Width O of the fuzzy margin (fuzzy planes).
-    formulation : {"endpoints", "stationary", "printed"}, default="endpoints"
-        Formulation of fuzzy planes: the one above ("endpoints") or, for two classes and for
-        research only, the paper's gradients ("stationary") or its printed closed form ("printed").
-        The last two give poor planes.
     class_weight : None, "balanced" or dict, default=None
         Factor on the weights of each class. "balanced" gives all classes the same total
         weight. Degrees are computed without it, except for the first planes of "hyperplane".
@@ -211,7 +207,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         solver: str = "auto",
         tau: float = 1.0,
         margin_width: float = 0.5,
-        formulation: str = "endpoints",
         class_weight: Any = None,
         n_jobs: int | None = None,
         calibration: str | None = None,
@@ -232,7 +227,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.solver = solver
         self.tau = tau
         self.margin_width = margin_width
-        self.formulation = formulation
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.calibration = calibration
@@ -448,8 +442,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         ------
         ValueError
             If the rows are not the training rows (their weights or means differ), parameters have
-            changed since the fit, ``formulation`` is one of the paper's, or planes were computed
-            without moments and ``alpha`` is 0 or there are too many rows for their Gram matrix.
+            changed since the fit, or planes were computed without moments and ``alpha`` is 0 or
+            there are too many rows for their Gram matrix.
 
         Examples
         --------
