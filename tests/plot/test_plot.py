@@ -236,14 +236,3 @@ def test_surfaces_that_cannot_be_drawn(pair):
         ValidationSurfaceDisplay.from_estimator(FuzzyTwinSVCCV())
     with pytest.raises(TypeError, match=r"FuzzyTwinSVC; give a fitted FuzzyTwinSVCCV"):
         ValidationSurfaceDisplay.from_estimator(FuzzyTwinSVC().fit(*pair))
-
-
-def test_leave_one_out_scores_are_drawn_without_a_band(plt):
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    X = rng.normal(size=(60, 2)) + y[:, None]
-    search = FuzzyTwinSVCCV([0.25, 1.0, 4.0], alphas=[1.0], memberships=(None,), cv="loo")
-    display = ValidationSurfaceDisplay.from_estimator(search.fit(X, y))
-    at = list(display.Cs).index(display.best[0])
-    assert display.mean[at] == search.best_score_
-    assert texts(display.ax_) == ["leave-one-out, all rows together", "chosen"]

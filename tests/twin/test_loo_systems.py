@@ -9,7 +9,7 @@ from fuzzytwin.core.distances import plane_norms
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import crisp_planes
 from fuzzytwin.core.weights import RowWeights
-from fuzzytwin.twin._loo_systems import LeaveOneOut, loo_grid
+from fuzzytwin.twin._loo_systems import LeaveOneOut
 
 
 def moments(Z, weights, rows=slice(None)):
@@ -71,15 +71,6 @@ def test_equals_fits_without_each_group(kind, n_classes, multi_class, C, alpha, 
     expected = refits(Z, weights, groups, Cs, alpha, multi_class)
     np.testing.assert_allclose(f, expected[0], atol=1e-9)
     np.testing.assert_allclose(norms, expected[1], rtol=1e-9)
-    grid = np.empty((2, 3, 2, *f.shape))
-    alphas = np.array([5.0, alpha, 0.5])
-    blocks = loo_grid(
-        Z, weights, own, slack, np.array([C, 3.0]), alphas, multi_class=multi_class, groups=groups
-    )
-    for block in blocks:
-        grid[0][..., block.index], grid[1][..., block.index] = block.f, block.norms
-    np.testing.assert_allclose(grid[0, 1, 0], f, atol=1e-9)
-    np.testing.assert_allclose(grid[1, 1, 0], norms, rtol=1e-9)
 
 
 def test_groups_of_one_row_are_rows():

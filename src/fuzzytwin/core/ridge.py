@@ -235,15 +235,12 @@ class LooFactor:
     scale : ndarray of shape (d,), default=None
         Units of the columns. Of a system without full rank, the solution of least norm in these
         units is taken.
-    alphas : ndarray or slice, default=None
-        Positions of these ridges in the grid.
     """
 
     inverse: Array
     floor: float
     root: Array | None = None
     scale: Array | None = None
-    alphas: Array | slice | None = None
 
     def coordinates(self, X: Array) -> Array:
         """Compute coordinates (m, r) of rows (m, d)."""
@@ -287,7 +284,7 @@ class LooFactor:
         coef : ndarray of shape (A, p, d)
             Coefficients of the regressions of all rows.
         norms : bool, default=False
-            Whether to compute the norms.
+            Whether to compute the norms. This needs a root, and one ridge.
 
         Returns
         -------
@@ -304,7 +301,7 @@ class LooFactor:
             full = np.flatnonzero(is_full.any(axis=(0, 1)))
         error = (t - f) / one_minus_h
         values = t - error
-        lengths = self._lengths(q, squares, v * error, coef) if norms else np.empty(0)
+        lengths = self._lengths(q, v * error, coef) if norms else np.empty(0)
         if len(full):
             rows = q[full], v[:, full], t[:, full], f[..., full]
             singles = np.arange(len(full))
@@ -313,7 +310,7 @@ class LooFactor:
                 lengths[..., full] = full_lengths
         return values, lengths
 
-    def _lengths(self, q: Array, squares: Array, step: Array, coef: Array) -> Array:
+    def _lengths(self, q: Array, step: Array, coef: Array) -> Array:
         """Compute |w - step S^-1 (x - m)| of planes (A, p, d) and steps (A, p, m)."""
         assert self.root is not None
         w_root = self.root[:-1]
@@ -322,12 +319,8 @@ class LooFactor:
         w = coef / unit
         step /= unit
         w_products = ((w @ w_root) * self.inverse[:, None]) @ q.T
-        if len(self.inverse) > 1:  # the root is orthogonal
-            own = self.inverse**2 @ squares
-        else:
-            G = (q * self.inverse[0]) @ w_root.T
-            own = np.einsum("ij,ij->i", G, G)[None]
-        lengths = own[:, None] * step
+        G = (q * self.inverse[0]) @ w_root.T
+        lengths = np.einsum("ij,ij->i", G, G) * step
         lengths -= 2 * w_products
         lengths *= step
         lengths += (w * w).sum(axis=-1)[..., None]

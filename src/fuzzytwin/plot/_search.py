@@ -41,8 +41,7 @@ class ValidationSurfaceDisplay(Display):
         Values of C, sorted.
     mean, std : ndarray of shape (m, m) or (m,)
         Mean and standard deviation over the splits. With two classes, the first axis is the C of
-        the first class. With ``cv="loo"``, scores of all rows together, and standard deviations of
-        only a few points (see `FuzzyTwinSVCCV`).
+        the first class.
     best : tuple of float
         C at the chosen point, one value for each axis of `mean`.
     classes : ndarray of shape (K,)
@@ -146,15 +145,11 @@ class ValidationSurfaceDisplay(Display):
 
     def _draw_line(self, ax: Any) -> None:
         """Draw a line over the common C of all classes."""
-        label = "mean over the splits"
-        if (np.isnan(self.std) & ~np.isnan(self.mean)).any():  # cv="loo"
-            label = "leave-one-out, all rows together"
-        else:
-            low = self.mean - self.std
-            high = self.mean + self.std
-            band = {"alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
-            ax.fill_between(self.Cs, low, high, color=COLORS[0], **band)
-        ax.plot(self.Cs, self.mean, color=COLORS[0], marker="o", label=label)
+        low = self.mean - self.std
+        high = self.mean + self.std
+        band = {"alpha": 0.2, "linewidth": 0, "label": "one standard deviation"}
+        ax.fill_between(self.Cs, low, high, color=COLORS[0], **band)
+        ax.plot(self.Cs, self.mean, color=COLORS[0], marker="o", label="mean over the splits")
         best_mean = self.mean[np.searchsorted(self.Cs, self.best[0])]
         ax.plot(self.best[0], best_mean, color=COLORS[1], **CHOSEN)
         ax.set(xlabel="C of every class", ylabel=literal(self.score_name))
@@ -164,8 +159,6 @@ class ValidationSurfaceDisplay(Display):
 def _scores(search: FuzzyTwinSVCCV) -> tuple[Array, Array]:
     """Return means and standard deviations, without splits that failed."""
     results = search.cv_results_
-    if "split0_test_score" not in results:  # cv="loo"
-        return results["mean_test_score"], results["std_test_score"]
     scores = np.array([results[f"split{i}_test_score"] for i in range(search.n_splits_)])
     scores = scores[~np.isnan(scores).all(axis=1)]
     return scores.mean(axis=0), scores.std(axis=0)

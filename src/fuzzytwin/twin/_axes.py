@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from fuzzytwin._params import check_choice, check_number
-from fuzzytwin._rows import Rows
 from fuzzytwin.core.solvers import BY_MOMENTS, SOLVERS
 from fuzzytwin.kernels import KERNELS
 from fuzzytwin.memberships._registry import check_membership
@@ -92,16 +91,10 @@ def shared_parameters(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSetti
     return shared, replace(settings, membership=membership, kernel=kernel)
 
 
-def possible_solvers(search: Any, axes: Axes, rows: Rows, *, by_loo: bool) -> Collection[str]:
+def possible_solvers(search: Any, axes: Axes) -> Collection[str]:
     """Return the possible solvers. Raise a ValueError if alpha = 0 is not possible."""
     if axes.alphas is None or 0 not in axes.alphas or "linear" not in axes.kernels:
         return BY_MOMENTS
-    n_columns = rows.X.shape[1]
-    if by_loo and len(rows) - 1 <= n_columns:
-        raise ValueError(
-            f"alphas={axes.alphas!r} contains 0, for which cv='loo' needs more rows than columns "
-            f"({n_columns}); give alphas above 0, or a number of folds as cv."
-        )
     if search.solver == "gram":
         raise ValueError(
             f"alphas={axes.alphas!r} contains 0, which a search with solver='gram' does not "

@@ -339,7 +339,7 @@ def _new_row_moments(
     planes = model.planes
     mean_c = (own.origin[c] - systems.centre) + own.offset[c]
     w = planes.coef[at]
-    mean = systems.values[0, at] @ np.append(mean_c, 1.0)
+    mean = systems.values[at] @ np.append(mean_c, 1.0)
     covariance = w @ own.covariance[c] @ w.T
     is_own = planes.classes[at, 0] == c
     target = np.where(is_own, 0.0, -1.0)
@@ -347,7 +347,7 @@ def _new_row_moments(
     unit = np.where(is_own, systems.own_unit[at], systems.rival_unit[at] * slack)
     leverage = np.empty(2)
     for i, plane in enumerate(at.tolist()):
-        factor = systems.factors(plane)[0]
+        factor = systems.factor(plane)
         products = factor.mean_leverage(mean_c, own.covariance[c])
         leverage[i] = unit[i] * own.row_weight[c] * products
     inflation = 1 / (1 - np.minimum(leverage, MAX_LEVERAGE))

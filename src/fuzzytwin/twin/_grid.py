@@ -2,8 +2,8 @@
 
 A plane depends only on the C of its own class. With two classes, ``len(Cs)`` planes of each class
 serve ``len(Cs) ** 2`` points. With more classes, all planes of a point have one C.
-`accumulate_scores` adds up hits and Brier losses for any number of classes, for the rows of a test
-fold and for leave-one-out predictions.
+`accumulate_scores` adds up hits and Brier losses of the rows of a test fold, for any number of
+classes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ from fuzzytwin.core.distances import (
     labels_of,
     memberships_of,
     plane_norms,
-    plane_ratio,
     second_is_nearer,
 )
-from fuzzytwin.twin._loo_systems import LooValues
 
 # A table of distances has at most this many rows: enough to hide Python's overhead, few enough for
 # the cache. Planes share a table as long as it has at least MIN_TABLE_ROWS rows.
@@ -73,7 +71,6 @@ class Grid:
     memberships: list[Any] = field(default_factory=lambda: [None])
     kernel: dict[str, Any] = field(default_factory=dict)  # parameters of all points, e.g. gamma
     splits: list[SplitScores] = field(default_factory=list)
-    cache: dict[Any, Any] = field(default_factory=dict)  # of leave-one-out, shared with parts
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -171,24 +168,6 @@ def fold_distances(
             distances = a.reshape(len(group), n_planes, n_C, m)
             for i, (alpha, rule) in enumerate(group):
                 yield PointDistances((alpha, rule), index, distances[i])
-
-
-def loo_distances(
-    grid: Grid, blocks: Iterable[LooValues], codes: Array
-) -> Iterator[PointDistances]:
-    """Compute leave-one-out distances from leave-one-out values and norms of planes."""
-    all_rows = np.arange(len(codes))
-    for block in blocks:
-        index = all_rows[block.index]
-        order = np.argsort(codes[index], kind="stable")
-        for i in range(len(grid.alphas)):
-            f = np.abs(block.f[i].swapaxes(0, 1)[..., order])  # (n_planes, n_C, m)
-            for r, rule in enumerate(grid.rules):
-                a = f
-                if rule == "distance" and block.norms is not None:
-                    norms = block.norms[i].swapaxes(0, 1)[..., order]
-                    a = plane_ratio(f, norms, axis=(0, 1))
-                yield PointDistances((i, r), index[order], a)
 
 
 def class_totals(codes: Array, weight: Array | None, n_classes: int) -> Array:

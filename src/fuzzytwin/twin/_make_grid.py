@@ -46,7 +46,6 @@ class Search:
     scoring: Any  # the score by name, or a scorer
     scorer: Any
     selection: str
-    by_loo: bool  # leave-one-out, or leave-one-group-out if rows have groups
     verbose: bool
 
     def model(self, point: dict[str, Any]) -> FuzzyTwinSVC:
@@ -73,9 +72,7 @@ def make_grid(
     alphas = axes.alphas
     n_points = len(Cs) * (MAX_ALPHAS if alphas is None else len(alphas))
     pairwise = solves_pairwise(settings, rows, rows.X) and not settings.uses_kernel
-    if search.by_loo:
-        pairwise = use_pairwise_loo(settings, rows, alphas)
-    _check_memory(settings, rows, n_points, search.by_loo, pairwise)
+    _check_memory(settings, rows, n_points, pairwise)
     all_moments: ClassMoments | None = None
     train_moments: list[TwinMoments | None] = [None] * len(search.splits)
     if not (settings.uses_kernel or pairwise):
@@ -115,21 +112,7 @@ def solves_pairwise(settings: FitSettings, rows: Rows, Z: Any) -> bool:
     return bool(class_counts[-2:].sum() <= MAX_PAIR_ROWS_PER_COLUMN * Z.shape[1])
 
 
-def use_pairwise_loo(settings: FitSettings, rows: Rows, alphas: Any) -> bool:
-    """Return whether leave-one-out is computed for each pair of classes in its own row space.
-
-    This needs a ridge, since the minimum-norm solution is defined in the space of the columns, and
-    rows that are not all equal.
-    """
-    if settings.uses_kernel or not solves_pairwise(settings, rows, rows.X):
-        return False
-    has_ridge = alphas is None or bool(np.all(alphas))
-    return has_ridge and bool(np.ptp(rows.X, axis=0).any())
-
-
-def _check_memory(
-    settings: FitSettings, rows: Rows, n_points: int, by_loo: bool, pairwise: bool
-) -> None:
+def _check_memory(settings: FitSettings, rows: Rows, n_points: int, pairwise: bool) -> None:
     """Raise an error, before the search begins, if moments and planes do not fit into memory."""
     K = len(rows.classes)
     d = rows.X.shape[1]
@@ -137,14 +120,11 @@ def _check_memory(
         d = settings.max_landmarks
     point_size = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
     planes = point_size * n_points
-    if K > 2 and not by_loo:  # points are scored in blocks
+    if K > 2:  # points are scored in blocks
         planes = min(planes, max(point_size, MAX_PLANES))
     # Moments of all rows, of a split with and without degrees, and of a block. In pairs, the
     # coefficients of planes as combinations of rows instead.
     moments = 2.0 * n_points * (K - 1) * len(rows) if pairwise else 4.0 * K * d * d
-    if pairwise and by_loo:  # distances of all rows are kept instead of planes
-        moments = min(2.0 * moments, float(MAX_NUMBERS))
-        planes = 0.0
     threads = 1 if d >= MIN_BLAS_COLUMNS else count_threads(settings.n_jobs)
     needed = 8.0 * threads * (moments + 3.0 * planes)
     if not memory.fits_memory(needed):

@@ -12,16 +12,14 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._duplicates import warn_of_duplicates
 from fuzzytwin._params import check_choice, set_fitted_attributes
-from fuzzytwin._rows import Rows, encode_groups, validate_rows
+from fuzzytwin._rows import Rows, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
-from fuzzytwin.twin._loo_scores import n_units
 from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
 from fuzzytwin.twin._selection import choose_and_tabulate, pack_results, unpack_results
-from fuzzytwin.twin._settings import choose_solver, needs_rows
+from fuzzytwin.twin._settings import choose_solver
 from fuzzytwin.twin._stages import score_kernels
 from fuzzytwin.twin._svc import FuzzyTwinSVC
 
@@ -93,10 +91,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     cv : int, splitter or iterable, default=5
         As in scikit-learn. An int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds. Further rounds only help to choose.
-        "loo": leave-one-out in closed form (with `groups`, leave-one-group-out). The predictions
-        of all rows are scored together, by any `scoring`, so that the score is that of
-        ``loo_membership``. Memberships, landmarks and gamma are computed from all rows, including
-        the held-out row, so that scores of memberships are slightly optimistic.
     scoring : str, callable or None, default=None
         Score to compare points by. None is accuracy. "accuracy", "balanced_accuracy" and, for
         two classes, "f1", "precision" and "recall" are computed for all points at once. Any other
@@ -130,13 +124,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Seconds that this fit took.
     cv_results_ : dict of arrays
         As in `GridSearchCV`. It can be converted to a data frame. It also has
-        ``mean_test_brier``, which is NaN at points more than a standard error below the best. With
-        ``cv="loo"`` there are no ``split*_test_score``: ``mean_test_score`` is the score of all
-        predictions together, and ``std_test_score`` its standard error, by the jackknife over rows
-        or groups, times the square root of ``n_splits_``. It is computed for
-        the selected point and the point with the best score, and is NaN elsewhere.
+        ``mean_test_brier``, which is NaN at points more than a standard error below the best.
     n_splits_ : int
-        Number of folds or, with ``cv="loo"``, of rows or groups that are held out in turn.
+        Number of folds.
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -144,8 +134,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     -----
     Memberships are computed only from each fold's training rows. `sample_weight` applies to
     training and test rows, as in `GridSearchCV` (from scikit-learn 1.7 on). A weight is an
-    importance, and a weight of w is the same as w copies of the row in one fold (with
-    ``cv="loo"``, in one of the `groups`). If there are weights, a scorer must accept them.
+    importance, and a weight of w is the same as w copies of the row in one fold. If there are
+    weights, a scorer must accept them.
 
     With a rare class set ``scoring="balanced_accuracy", selection="score"``. Accuracy selects
     planes that miss the rare class, and `class_weight` does not help by itself, since the C of each
@@ -227,8 +217,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             Membership degrees or soft labels, instead of all `memberships`.
         groups : array-like of shape (n,), default=None
             Group of each row, passed to splitters that use groups and to the fit of the best
-            estimator. With ``cv="loo"``, groups are held out as a whole. Without groups, many
-            duplicates cause a warning.
+            estimator.
 
         Returns
         -------
@@ -236,16 +225,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         """
         axes = check_axes(self, has_degrees=membership is not None)
         check_choice("selection", self.selection, SELECTIONS)
-        by_loo = isinstance(self.cv, str) and self.cv == "loo"
         shared, settings = shared_parameters(self, axes)
         rows = validate_rows(self, X, y, sample_weight, membership)
-        possible = possible_solvers(self, axes, rows, by_loo=by_loo)
+        possible = possible_solvers(self, axes)
         solver = choose_solver(settings, rows, possible)
-        if by_loo:
-            rows = loo_rows(rows, groups)
-            if groups is None and not needs_rows(self.calibration):
-                # otherwise the fit of the best estimator warns
-                warn_of_duplicates(rows.X, "scores of cv='loo'")
         original = rows
         if solver == "gram":
             rows = replace(rows, X=_row_fit.row_features(rows).Z)
@@ -265,7 +248,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 scoring=scoring,
                 scorer=check_scoring(FuzzyTwinSVC(), scoring=scoring),
                 selection=self.selection,
-                by_loo=by_loo,
                 verbose=self.verbose > 0,
             )
             results, best_index = choose_and_tabulate(search, score_kernels(search, axes))
@@ -282,7 +264,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             cv_results_=results,
             best_index_=best_index,
             best_score_=float(results["mean_test_score"][best_index]),
-            n_splits_=n_units(rows) if by_loo else n_folds,
+            n_splits_=n_folds,
             classes_=rows.classes,
             n_features_in_=original.X.shape[1],
             feature_names_in_=rows.names,
@@ -358,26 +340,13 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         super().__setstate__(state)
 
 
-def loo_rows(rows: Rows, groups: Any) -> Rows:
-    """Return the rows of positive weight, with the groups that are held out together."""
-    rows = replace(rows, groups=None if groups is None else encode_groups(groups, len(rows)))
-    if rows.weight is not None and not rows.weight.all():
-        rows = rows.take(np.flatnonzero(rows.weight))
-    if rows.groups is not None:
-        rows = replace(rows, groups=np.unique(rows.groups, return_inverse=True)[1])
-    return rows
-
-
 def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits, int]:
     """Draw the splits of `cv`, and count those of one round.
 
-    An int is repeated for `n_rounds` rounds, with shuffled folds after the first. With "loo", all
-    rows form one split, because their predictions are scored together.
+    An int is repeated for `n_rounds` rounds, with shuffled folds after the first.
     """
     codes = rows.codes
     all_rows = np.arange(len(codes))
-    if isinstance(cv, str) and cv == "loo":
-        return [(all_rows, all_rows)], 1
     splitters = [check_cv(cv, codes, classifier=True)]
     if isinstance(splitters[0], StratifiedKFold) and not hasattr(cv, "split"):
         splitters += [

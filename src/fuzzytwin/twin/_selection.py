@@ -8,7 +8,6 @@ get different C only if that helps. The rule is the same for linear and for kern
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from sklearn.exceptions import FitFailedWarning
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin._grid import Grid, class_totals, hits_and_losses
-from fuzzytwin.twin._loo_scores import LooPoint, brier_gap_errors, n_units, standard_error
 from fuzzytwin.twin._make_grid import Search
 
 BAND = 1.0  # largest gap to the best score, in its standard errors
@@ -30,49 +28,28 @@ def split_scores(grids: list[Grid]) -> Array:
     return np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Index of the selected point, and statistics of points, NaN if they were not computed."""
-
-    index: int
-    mean_brier: Array
-    errors: Array  # standard errors of pooled leave-one-out scores
-
-
-def choose(search: Search, grids: list[Grid]) -> Choice | None:
+def choose(search: Search, grids: list[Grid]) -> tuple[int, Array] | None:
     """Choose the best point by `selection`, or return None if no point has a score.
 
-    Splits without any score are ignored.
+    Return its index, and the mean Brier scores of all points, NaN if they were not computed. Splits
+    without any score are ignored.
     """
     scores = split_scores(grids)
     scored = np.asarray(~np.isnan(scores).all(axis=1))
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
-    mean_brier, errors = np.full((2, scores.shape[1]), np.nan)
+    mean_brier = np.full(scores.shape[1], np.nan)
     if search.selection == "score":
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
-        return Choice(choose_point(grids, best, -mean_score), mean_brier, errors)
-    if search.by_loo:
-        candidates = _loo_candidates(search, grids, scores[0], mean_brier, errors)
-    else:
-        candidates = _fold_candidates(search, grids, scores, scored, mean_brier)
-    return Choice(choose_point(grids, candidates, mean_brier), mean_brier, errors)
-
-
-def _fold_candidates(
-    search: Search, grids: list[Grid], scores: Array, scored: Array, mean_brier: Array
-) -> Array:
-    """Find points close to the best score and to the smallest Brier score, by scores of folds.
-
-    Fill `mean_brier` for points close to the best score.
-    """
+        return choose_point(grids, best, -mean_score), mean_brier
     inside = one_standard_error(scores[scored], search.n_folds)
     parts = zip(grids, _by_grid(grids, inside), strict=True)
     brier = np.hstack([_split_brier(search, grid, mask) for grid, mask in parts])[scored]
     candidates = np.flatnonzero(inside)
     mean_brier[candidates] = brier[:, candidates].mean(axis=0)
-    return np.asarray(candidates[close_to_least(brier[:, candidates], search.n_folds)])
+    close = candidates[close_to_least(brier[:, candidates], search.n_folds)]
+    return choose_point(grids, close, mean_brier), mean_brier
 
 
 def _split_brier(search: Search, grid: Grid, mask: Array) -> Array:
@@ -91,40 +68,12 @@ def _split_brier(search: Search, grid: Grid, mask: Array) -> Array:
     return np.array(split_brier)
 
 
-def _loo_candidates(
-    search: Search, grids: list[Grid], scores: Array, mean_brier: Array, errors: Array
-) -> Array:
-    """Find points close to the best score and to the smallest Brier score, by pooled scores.
-
-    Fill `mean_brier` for points close to the best score, and the standard error of the best.
-    """
-    brier = np.hstack([grid.splits[0].brier.ravel() for grid in grids])
-    best = _first_within_rounding(-scores)
-    errors[best] = standard_error(search, LooPoint.of(search, grids, best))
-    inside = scores >= scores[best] - BAND * errors[best] - _rounding(scores[best])
-    candidates = np.flatnonzero(inside)
-    mean_brier[candidates] = brier[candidates]
-    if len(candidates) == 1:
-        return candidates
-    least = _first_within_rounding(mean_brier)
-    reference = LooPoint.of(search, grids, least)
-    gap_errors = brier_gap_errors(search, grids, _by_grid(grids, inside), reference)
-    gap = brier[candidates] - brier[least]
-    return np.asarray(candidates[gap <= SAME_LOSS * gap_errors + 1e-12 * abs(brier[least])])
-
-
 def _by_grid(grids: list[Grid], values: Array) -> list[Array]:
     """Split values of all points by grids, each in the shape of the grid's scores."""
     shapes = [grid.splits[0].scores.shape for grid in grids]
     ends = np.cumsum([np.prod(shape, dtype=np.intp) for shape in shapes])
     parts = zip(np.split(values, ends[:-1]), shapes, strict=True)
     return [part.reshape(shape) for part, shape in parts]
-
-
-def _first_within_rounding(values: Array) -> int:
-    """Return the first index of the minimum, up to rounding, which depends on the row order."""
-    least = float(np.nanmin(values))
-    return int(np.flatnonzero(values <= least + _rounding(least))[0])
 
 
 def _rounding(value: float) -> float:
@@ -202,6 +151,7 @@ def choose_and_tabulate(search: Search, grids: list[Grid]) -> tuple[dict[str, An
             f"warning, and give a scorer{hint} that fits the labels, the splits and the "
             "weights: sklearn.metrics.make_scorer."
         )
+    index, mean_brier = choice
     if failures:
         warn_user(
             f"{len(failures)} fits failed; their scores are NaN. The first one: {failures[0]}",
@@ -219,28 +169,13 @@ def choose_and_tabulate(search: Search, grids: list[Grid]) -> tuple[dict[str, An
     scores = split_scores(grids)[: search.n_folds]  # further rounds are used for the selection only
     mean = scores.mean(axis=0)
     results["mean_test_score"] = mean
-    if search.by_loo:
-        results["std_test_score"] = _pooled_deviations(search, grids, choice)
-    else:
-        for i, split in enumerate(scores):
-            results[f"split{i}_test_score"] = split
-        results["std_test_score"] = scores.std(axis=0)
+    for i, split in enumerate(scores):
+        results[f"split{i}_test_score"] = split
+    results["std_test_score"] = scores.std(axis=0)
     ranked = np.nan_to_num(mean, nan=np.nanmin(mean, initial=0.0) - 1)  # NaN ranks last
     results["rank_test_score"] = rankdata(-ranked, method="min").astype(np.int32)
-    results["mean_test_brier"] = choice.mean_brier
-    return results, choice.index
-
-
-def _pooled_deviations(search: Search, grids: list[Grid], choice: Choice) -> Array:
-    """Compute standard errors of pooled scores times the square root of the number of units.
-
-    This corresponds to the standard deviation over folds. It is computed for the selected point
-    and, with "one_standard_error", for the best score, and is NaN elsewhere.
-    """
-    errors = choice.errors.copy()
-    if np.isnan(errors[choice.index]):
-        errors[choice.index] = standard_error(search, LooPoint.of(search, grids, choice.index))
-    return np.asarray(errors * np.sqrt(n_units(search.rows)))
+    results["mean_test_brier"] = mean_brier
+    return results, index
 
 
 def _column(values: list[Any]) -> Any:

@@ -22,7 +22,6 @@ from fuzzytwin.kernels._landmark_map import has_gamma
 from fuzzytwin.twin._axes import Axes
 from fuzzytwin.twin._folds import score_split
 from fuzzytwin.twin._grid import Grid
-from fuzzytwin.twin._loo_scores import score_by_loo
 from fuzzytwin.twin._make_grid import Search, make_grid
 from fuzzytwin.twin._selection import choose, split_scores
 
@@ -66,7 +65,7 @@ def _score_in_stages(
     choice = choose(search, grids)
     if choice is None:
         return grids
-    best, alphas = _grid_of_point(grids, choice.index)
+    best, alphas = _grid_of_point(grids, choice[0])
     Cs = FINE_CS if len(rows.classes) == 2 else FINE_CS[FINE_CS <= 1]
     # The fine grid contains the points of the best alpha: list them only once.
     coarse_grids = [best.without(alphas) if grid is best else grid for grid in grids]
@@ -118,10 +117,6 @@ def score(search: Search, axes: Axes, kernels: list[dict[str, Any]]) -> list[Gri
         grid, moments = make_grid(search, kernel, axes)
         grids.append(grid)
         jobs += [(grid, split, own) for split, own in zip(search.splits, moments, strict=True)]
-    if search.by_loo:
-        for grid in grids:
-            grid.splits = [score_by_loo(search, grid)]
-        return grids
     # Threads share the rows of one split after another or, if these are few, the splits.
     run = map if len(search.rows) >= MIN_SHARED_ROWS else map_threads
     with Progress("search", len(jobs), "folds", enabled=search.verbose) as bar:

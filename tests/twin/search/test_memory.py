@@ -73,22 +73,3 @@ def test_many_classes_of_few_rows_are_searched_in_little_memory(monkeypatch):
     assert peak < 8 * K * d * d  # the covariances of all classes
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(found[name], expected[name], atol=1e-9)
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-def test_rows_of_many_classes_are_left_out_in_little_memory(grouped):
-    """One pair of classes after the other, with the scores that moments of all classes give."""
-    K, d = 5, 200
-    X, y = table(K, d, n=45)
-    rng = np.random.default_rng(1)
-    s, groups = rng.integers(1, 4, 45), rng.integers(0, 20, 45) if grouped else None
-    axes = {"Cs": [0.25, 1.0], "alphas": [1.0, 300.0], "memberships": (None, "center")}
-    given = {"sample_weight": s, "groups": groups}
-    expected = FuzzyTwinSVCCV(**axes, cv="loo", solver="moments").fit(X, y, **given).cv_results_
-    tracemalloc.start()
-    found = FuzzyTwinSVCCV(**axes, cv="loo", solver="gram").fit(X, y, **given).cv_results_
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8 * K * d * d  # the covariances of all classes
-    for name in ("mean_test_score", "mean_test_brier"):
-        assert_allclose(found[name], expected[name], atol=1e-9)
