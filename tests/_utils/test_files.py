@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from fuzzytwin._utils.files import atomic_write
+from fuzzytwin._utils.files import atomic_write, output_mode
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -40,6 +40,32 @@ def test_a_new_file_has_the_usual_permissions(tmp_path):
     with atomic_write(tmp_path / "a.txt") as draft:
         draft.write_text("new")
     assert mode(tmp_path / "a.txt") == mode(usual)
+
+
+@posix
+@pytest.mark.parametrize(
+    ("modes", "expected"), [((0o600,), 0o600), ((0o400,), 0o600), ((0o644, 0o640), 0o640)]
+)
+def test_a_new_file_is_as_private_as_what_it_was_made_of(tmp_path, modes, expected):
+    inputs = [tmp_path / f"{i}.csv" for i in range(len(modes))]
+    for path, private in zip(inputs, modes, strict=True):
+        path.touch()
+        path.chmod(private)
+    with atomic_write(tmp_path / "a.txt", inputs=[*inputs, "s3://elsewhere/b.csv"]) as draft:
+        assert mode(draft) == 0o600
+    assert mode(tmp_path / "a.txt") == expected
+
+
+@posix
+def test_inputs_of_another_group_are_not_shown_to_ours(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.touch()
+    path.chmod(0o640)
+    assert output_mode([path]) == 0o640
+    monkeypatch.setattr(os, "getegid", lambda: path.stat().st_gid + 1)
+    assert output_mode([path]) == 0o600
+    path.chmod(0o664)
+    assert output_mode([path]) == 0o644
 
 
 @posix

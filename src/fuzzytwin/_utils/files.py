@@ -9,18 +9,24 @@ import secrets
 import signal
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def atomic_write(
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+) -> Iterator[Path]:
     """Create a new empty file next to `path`, which becomes `path` if the block succeeds.
 
     If the block fails, or the process is asked to stop (Ctrl-C, SIGTERM), the draft is removed and
-    an existing file is not changed. A file that is replaced keeps its permissions.
+    an existing file is not changed. A file that is replaced keeps its permissions. A new one gets
+    those of `output_mode`: whoever cannot read the `inputs` cannot read what was made of them.
 
     Raises
     ------
@@ -51,13 +57,15 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     with _exit_on_sigterm():
         try:
-            _create(draft, private=target.exists())
+            mode = _create(draft, output_mode(inputs))
             yield draft
             with open(draft, "rb+") as file:
                 os.fsync(file.fileno())
             check_overwrite(target, path, overwrite)
             if target.exists():
                 _copy_permissions(target.stat(), draft)
+            else:
+                os.chmod(draft, mode)
             os.replace(draft, target)
         except Exception as error:
             if (cause := _no_space(error)) is not None:
@@ -79,12 +87,30 @@ def check_overwrite(target: Path, path: object, overwrite: bool) -> None:
         )
 
 
-def _create(draft: Path, private: bool) -> None:
+def output_mode(inputs: Iterable[str | os.PathLike[str]]) -> int:
+    """Return the mode to create a file with that holds data of `inputs`, before the umask."""
+    mode = 0o666
+    for path in inputs:
+        with contextlib.suppress(OSError):  # not a local file
+            status = os.stat(path)
+            others = status.st_mode & 0o006
+            same_group = os.name != "posix" or status.st_gid == os.getegid()
+            # What a group may do that is not the group of our files, only others may do.
+            group = status.st_mode & 0o060 if same_group else others << 3
+            mode &= 0o600 | group | others
+    return mode
+
+
+def _create(draft: Path, mode: int) -> int:
+    """Create a file that only its owner can read, and return the mode that it will get."""
     try:
-        mode = 0o600 if private else 0o666
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        file = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no directory {draft.parent}; make it first.") from None
+    with open(file, "wb"):
+        mode = stat.S_IMODE(os.fstat(file).st_mode)  # without the bits of the umask
+        os.chmod(draft, 0o600)
+    return mode
 
 
 def _copy_permissions(before: os.stat_result, draft: Path) -> None:

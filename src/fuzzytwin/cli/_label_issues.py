@@ -69,7 +69,8 @@ def label_issues(
     if report is not None:
         from fuzzytwin.report._label_issues import label_issues_page
 
-        shared.write_file(report, label_issues_page(experiment, shared.command_line()), force)
+        content = label_issues_page(experiment, shared.command_line())
+        shared.write_file(report, content, force, experiment.reader.paths)
     if as_json:
         return show.print_json(_result(experiment, out, report))
     show.label_issues(experiment, limit, out, report)

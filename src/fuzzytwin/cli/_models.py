@@ -54,7 +54,7 @@ def predict(
     from fuzzytwin.files._predict import predict_table
     from fuzzytwin.tables import read_table
     from fuzzytwin.tables._columns import missing_column
-    from fuzzytwin.tables._writer import as_csv, check_out, text_style, write_tables
+    from fuzzytwin.tables._writer import as_csv, check_out, output_style, write_tables
 
     shared.check_output(out, force)
     if out is not None:
@@ -104,7 +104,7 @@ def predict(
     records = []
     unusual_sets = UnusualSets(as_json=any("|" in str(name) for name in fitted.classes_.tolist()))
     tables = predicted.tables if coverage is None else unusual_sets.count(predicted.tables)
-    style = text_style(reader)
+    style = output_style(reader)
     with quiet():
         if out is not None:
             rows = write_tables(
@@ -355,7 +355,7 @@ def export(
         raise ValueError(f"{out} must end in .onnx.")
     fitted, _ = shared.load_model(model)
     graph = to_onnx(fitted)
-    shared.write_file(out, graph.SerializeToString(), force)
+    shared.write_file(out, graph.SerializeToString(), force, [str(model)])
     kinds = {11: "double", 8: "string"}
     columns = {
         entry.name: kinds.get(entry.type.tensor_type.elem_type, "?") for entry in graph.graph.input

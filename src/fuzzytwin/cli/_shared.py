@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,22 +90,22 @@ def check_output(path: Path | None, force: bool) -> None:
         raise FileExistsError(f"{path} already exists; use --force to overwrite it.")
 
 
-def write_file(path: Path, content: str | bytes, force: bool) -> None:
-    """Write a file atomically."""
+def write_file(path: Path, content: str | bytes, force: bool, inputs: Iterable[str]) -> None:
+    """Write a file that was made of `inputs`."""
     from fuzzytwin._utils.files import atomic_write
 
-    with atomic_write(path, overwrite=force) as temporary:
+    with atomic_write(path, overwrite=force, inputs=inputs) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_table(path: Path, frame: Any, force: bool, reader: TableReader | None = None) -> None:
     """Write a data frame or an Arrow table. Text files get the style of the input."""
     from fuzzytwin.tables._parse import pa
-    from fuzzytwin.tables._writer import text_style, write_tables
+    from fuzzytwin.tables._writer import output_style, write_tables
 
     is_frame = not hasattr(frame, "num_rows")
     table = pa.Table.from_pandas(frame, preserve_index=False) if is_frame else frame
-    write_tables(path, [table], force, **text_style(reader))
+    write_tables(path, [table], force, **output_style(reader))
 
 
 def too_large(files: Sequence[Path], settings: Any) -> MemoryNeed | None:

@@ -61,6 +61,7 @@ def train(
     Scores are those of held-out rows, by cross-validation.
     """
     from fuzzytwin import store
+    from fuzzytwin._utils.files import atomic_write
     from fuzzytwin.experiment import Experiment
     from fuzzytwin.experiment._rows import Settings
     from fuzzytwin.tables._formats import ENDINGS
@@ -103,7 +104,8 @@ def train(
     with shared.progress(folds + 2 + with_label_issues) as bar:
         experiment = Experiment(str(data), settings, bar.begin, stream=streaming)
         metadata = experiment.metadata
-        store.save(experiment.model, out, overwrite=force, metadata=metadata)
+        with atomic_write(out, overwrite=force, inputs=experiment.reader.paths) as draft:
+            store.save(experiment.model, draft, overwrite=True, metadata=metadata)
         if report is not None:
             _write_report(experiment, report, out, force)
     if as_json:
@@ -116,7 +118,8 @@ def _write_report(experiment: Experiment, report: Path, out: Path, force: bool) 
     from fuzzytwin.report import _page as page
 
     try:
-        shared.write_file(report, page.model_page(experiment, shared.command_line()), force)
+        content = page.model_page(experiment, shared.command_line())
+        shared.write_file(report, content, force, experiment.reader.paths)
     except Exception as error:
         error.add_note(f"The model was saved as {out}.")
         raise

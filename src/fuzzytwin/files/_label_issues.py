@@ -24,7 +24,7 @@ from fuzzytwin.label_issues._chunked import (
 )
 from fuzzytwin.label_issues._report import ranks
 from fuzzytwin.tables._parse import pa
-from fuzzytwin.tables._writer import check_out, text_style, write_tables
+from fuzzytwin.tables._writer import check_out, output_style, write_tables
 
 
 def find_label_issues(
@@ -134,7 +134,7 @@ def find_label_issues(
         )
         with closing(read_ahead(opened)) as batches:
             scored = _scored(scorer, batches)
-    style = text_style(getattr(opened, "reader", None))
+    style = output_style(getattr(opened, "reader", None))
     write_tables(out, [scored], overwrite, "label issues", opened.n_rows, progress, **style)
     opened.warn_of_cells()
     return scorer.result()

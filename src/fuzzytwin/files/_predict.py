@@ -33,7 +33,7 @@ from fuzzytwin.tables import (
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._parse import pa
 from fuzzytwin.tables._preprocessor import encode_rows
-from fuzzytwin.tables._writer import check_out, text_style, write_tables
+from fuzzytwin.tables._writer import check_out, output_style, write_tables
 from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
 
 # Findings that are reported for frames: cells that differ from those of training.
@@ -128,7 +128,7 @@ def predict(
         reader = read_table(source, sheet=sheet, like=table_schema)
         reader.check_output(out)
         predicted = predict_table(model, reader, table_schema, keep=keep, batch_rows=batch_rows)
-        style = text_style(reader)
+        style = output_style(reader)
         n_written = write_tables(
             out, predicted.tables, overwrite, "labelled", reader.n_rows, progress, **style
         )
@@ -139,7 +139,7 @@ def predict(
     opened, tables = _label_batches(model, source, features, keep, table_schema, batch_rows, sheet)
     opened.check_output(out)
     opened.warn()
-    style = text_style(getattr(opened, "reader", None))
+    style = output_style(getattr(opened, "reader", None))
     n_written = write_tables(out, tables, overwrite, "labelled", opened.n_rows, progress, **style)
     opened.warn_of_cells()
     return n_written

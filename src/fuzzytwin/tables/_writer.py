@@ -34,14 +34,12 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
     check_overwrite(Path(path), path, overwrite)
 
 
-def text_style(reader: Any) -> dict[str, Any]:
-    """Return the separator and decimal mark of a text file, as arguments of `write_tables`.
-
-    The dict is empty if the cells of the reader have types, or if the reader is None.
-    """
+def output_style(reader: Any) -> dict[str, Any]:
+    """Return the arguments of `write_tables` that follow from the table that was read, if any."""
+    style = {"inputs": getattr(reader, "paths", ())}
     if getattr(reader, "has_types", True):
-        return {}
-    return {"separator": reader.separator, "decimal": reader.decimal}
+        return style
+    return {**style, "separator": reader.separator, "decimal": reader.decimal}
 
 
 def write_tables(
@@ -52,14 +50,15 @@ def write_tables(
     rows: int | None = None,
     progress: bool = False,
     *,
+    inputs: Iterable[str] = (),
     separator: str = ",",
     decimal: str = ".",
 ) -> int:
     """Write Arrow tables, with the columns and types of the first, to a file. Return their rows.
 
     The file appears when it is complete. Its ending determines the format: see `ENDINGS`. `task`
-    and `rows`, the expected number, are shown by the bar of `progress`. `separator` and `decimal`
-    are those of .csv files.
+    and `rows`, the expected number, are shown by the bar of `progress`. `inputs` are the files that
+    the tables were made of, see `atomic_write`. `separator` and `decimal` are those of .csv files.
 
     In .csv and .tsv files, text that a spreadsheet would run as a formula gets an apostrophe in
     front, which `fuzzytwin.files` removes when it reads the file. Such text begins with = or @, or
@@ -68,7 +67,7 @@ def write_tables(
     schema: Any = None
     file_format = format_of(out)
     with (
-        atomic_write(out, overwrite=overwrite) as draft,
+        atomic_write(out, overwrite=overwrite, inputs=inputs) as draft,
         ExitStack() as files,
         Progress(task, rows, "rows", enabled=progress) as bar,
     ):
