@@ -169,14 +169,16 @@ def test_weights_and_degrees(run):
 @pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
 def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 100)
-    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 1.0)
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 300)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
     frame = pd.DataFrame(some(350))
     frame["town"] = np.array(["Oslo", "Rom", None], dtype=object)[np.arange(350) % 3]
     frame["w"] = 1.0
     data = f"t.{kind}"
     frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
     words = ("--target", "y", "--weight", "w", "--report", "r.html")
-    assert "5-fold cross-validation:" in " ".join(run("train", data, *words).split())
+    out = " ".join(run("train", data, *words).split())
+    assert "5-fold cross-validation on the first 300 rows:" in out
     run("predict", "t.skops", data, "--out", "stream.csv")
     run("predict", "t.skops", data, "--out", "memory.csv", "--no-stream")
     one, other = (pd.read_csv(folder / f"{name}.csv") for name in ("stream", "memory"))

@@ -72,6 +72,7 @@ def test_batches_leave_the_given_parameters_alone(run, monkeypatch):
     assert told["parameters"]["alpha"] == fuzzytwin.FuzzyTwinSVC().alpha
     assert told["notes"] == []  # the first rows are all rows
     monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 500)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
     monkeypatch.setattr("fuzzytwin.tables._reader.MIN_SAMPLE_ROWS", 500)
     tuned = json.loads(run(*words, "--membership", "none", "--folds", 2))
     first = "columns were inferred and parameters tuned from the first 500 rows"
@@ -97,6 +98,7 @@ def test_landmarks_of_ordered_batches(run, monkeypatch, search):
 def test_ordered_rows_in_batches(run, folder, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 40)
     monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
     columns, n = some(300), np.arange(300)
     words = ("--target", "y", "--stream", "--folds", 2)
     for match, y in {

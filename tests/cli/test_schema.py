@@ -193,6 +193,7 @@ def test_detection_limits_leave_a_column_numeric(run, n):
 
 def test_unusual_cells_behind_the_first_rows_are_counted(run, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
     columns = some(300)
     columns["a"] = [f"{value:.3f}" for value in columns["a"]]
     columns["a"][200:203] = ["<0.5", "abc", ">7"]
@@ -204,6 +205,7 @@ def test_unusual_cells_behind_the_first_rows_are_counted(run, monkeypatch):
 
 def test_a_bad_weight_behind_the_first_rows_is_named_by_its_row(run, folder, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 40)
     table("t.csv", **some(150), w=np.where(np.arange(150) == 130, -1, 1))
     words = ("train", "t.csv", "--target", "y", "--weight", "w", "--stream", "--out", "n.skops")

@@ -55,16 +55,18 @@ def test_other_data_get_a_journal_of_their_own(tmp_path, monkeypatch, capsys):
     assert "other data" in capsys.readouterr().err
 
 
-def test_a_table_too_large_for_memory_is_opened_as_a_sample_and_that_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 500_000.0)
-    monkeypatch.setattr("fuzzytwin.studio._data.MIN_SAMPLED", 20)
+def test_a_table_too_large_to_read_whole_is_opened_as_a_sample_and_that_is_said(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 600 * 6 * 8)
     write_table(tmp_path / "t.csv", n=3000)
     session = open_session(tmp_path / "t.csv")
     table = session.table
     assert table.sampled
-    assert len(table) == pytest.approx(0.4 * 500_000 / (7 * 8 * 6), abs=90)
+    assert len(table) == pytest.approx(600, abs=90)
     assert re.search(
-        r"t\.csv would take about 1\.\d MiB .*a random sample of \d+ of about [23],\d+ rows",
+        r"t\.csv holds more than 256 MiB of numbers: a random sample of \d+ of about [23],\d+ rows",
         table.studio_notes[0],
     )
     cells = pd.read_csv(tmp_path / "t.csv")
@@ -86,21 +88,6 @@ def test_a_sample_can_be_asked_for(tmp_path):
     assert len(table) == pytest.approx(200, abs=50)
     assert table.studio_notes[0].startswith(f"a random sample of {len(table)} of about")
     assert not StudioTable(str(tmp_path / "t.csv"), Settings(target="sick"), 2000).sampled
-
-
-def test_a_table_is_refused_with_the_number_if_memory_does_not_suffice_for_a_sample(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 50_000.0)
-    write_table(tmp_path / "t.csv", n=3000)
-    assert run(["studio", "t.csv", "--target", "sick", "--no-browser"]) == 1
-    said = capsys.readouterr().err
-    assert re.search(
-        r"would take about 1\.\d MiB of memory .* but only 0\.0 MiB are available", said
-    )
-    assert "--sample" in said
-    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
 
 
 def voted(path, n=300):

@@ -1,6 +1,4 @@
-"""How much memory a table needs is known before it is read, and samples of it are fair."""
-
-import re
+"""What is read whole is a fixed size, and samples of larger tables are fair."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +7,7 @@ import pytest
 
 from fuzzytwin._utils.memory import NotEnoughMemoryError
 from fuzzytwin.tables import read_table
-from fuzzytwin.tables._formats import COPIES, open_table
+from fuzzytwin.tables._formats import open_table
 
 ENDINGS = ("parquet", "feather", "csv", "tsv", "csv.gz", "xlsx")
 
@@ -30,25 +28,32 @@ def written(folder, ending, n=3000):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_a_table_needs_is_known_before_it_is_read(tmp_path, monkeypatch, ending):
+def test_tables_are_read_whole_up_to_a_fixed_size(tmp_path, monkeypatch, ending):
+    path = written(tmp_path, ending)
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 1000)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 3000 * 5 * 8)
+    sample = read_table(path).sample()
+    assert (len(sample), sample.complete) == (3000, True)
+    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 3000 * 5 * 8 - 1)
+    sample = read_table(path).sample()
+    assert (len(sample), sample.complete) == (100, False)
+
+
+def test_every_element_of_a_list_counts_as_a_number(monkeypatch):
+    frame = {"place": range(3000), "list": [[1.0, 2.0, 3.0]] * 3000}
+    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
+    for whole, size in ((3000 * 4 * 8, 3000), (3000 * 4 * 8 - 1, 100)):
+        monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", whole)
+        assert len(read_table(frame).sample()) == size
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_rows_are_counted_or_estimated_before_a_table_is_read(tmp_path, monkeypatch, ending):
     for module in ("_formats", "_sniff"):
         monkeypatch.setattr(f"fuzzytwin.tables.{module}.TEXT_BYTES", 20_000)  # read at once
-    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 2e6)
-    need = read_table(written(tmp_path, ending)).memory_need()
-    assert need.rows == pytest.approx(3000, rel=0.1)
-    assert need.columns == 5
-    assert need.bytes == need.rows * 5 * 8 * COPIES
-    assert need.available == 2e6
-    assert not need.too_much
-    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 1e5)
-    assert read_table(need.path).memory_need().too_much
-
-
-def test_the_number_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 2.0**20)
-    said = str(read_table(written(tmp_path, "parquet", n=20_000)).memory_need())
-    expected = rf"t\.parquet would take about {20_000 * 5 * 8 * COPIES / 2**20:.1f} MiB of memory"
-    assert re.search(rf"{expected} \(about 20,000 rows of 5 columns\), but only 1\.0 MiB are", said)
+    table = read_table(written(tmp_path, ending))
+    assert table.estimate_rows() == pytest.approx(3000, rel=0.1)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

@@ -51,10 +51,6 @@ def label_issues(
     )  # fmt: skip
     in_memory = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
     needs_memory = [option for option, value in in_memory.items() if value]
-    if stream is None:
-        stream = _short_of_memory(files, settings, needs_memory)
-    elif stream and needs_memory:
-        raise ValueError(f"{needs_memory[0]} cannot be combined with --stream.")
     if keep_all and out is None:
         raise ValueError("--keep-all needs --out FILE.")
     if out is not None:
@@ -62,7 +58,8 @@ def label_issues(
     if target is not None or votes:  # if neither is given, reading the table reports it
         shared.check_outputs(files, out, report, force)
     paths = [str(file) for file in files]
-    experiment = Experiment(paths, settings, verbose=sys.stderr.isatty(), stream=bool(stream))
+    experiment = Experiment(paths, settings, verbose=sys.stderr.isatty(), stream=stream)
+    shared.is_chunked(experiment, stream, needs_memory)
     _ = experiment.label_issues_summary
     if out is not None:
         shared.write_table(out, _table(experiment, keep_all), force, experiment.reader)
@@ -74,21 +71,6 @@ def label_issues(
     if as_json:
         return show.print_json(_result(experiment, out, report))
     show.label_issues(experiment, limit, out, report)
-
-
-def _short_of_memory(files: list[Path], settings: Any, needs_memory: list[str]) -> bool:
-    """Return whether to read in chunks; raise an error if an option needs all rows."""
-    memory = shared.too_large(files, settings)
-    if memory is None:
-        return False
-    if needs_memory:
-        from fuzzytwin._utils.memory import NotEnoughMemoryError
-
-        raise NotEnoughMemoryError(
-            f"{memory}; {needs_memory[0]} needs all rows in memory. Omit it, or try --no-stream."
-        )
-    shared.note(f"{memory}, so it is read in chunks (--stream)")
-    return True
 
 
 def _result(experiment: Experiment, out: Path | None, report: Path | None) -> dict[str, Any]:

@@ -95,7 +95,7 @@ SEP = option("Separator of a text file  [default: detected]", metavar="TEXT")
 DECIMAL = option("Decimal mark of a text file, . or ,  [default: detected]", metavar="MARK")
 ENCODING = option("Encoding of a text file, such as cp1252  [default: detected]", metavar="NAME")
 STREAM = option(
-    "Read the file in chunks  [default: only if it does not fit in memory]", "--stream/--no-stream"
+    "Read the file in chunks  [default: only above 256 MiB of numbers]", "--stream/--no-stream"
 )
 
 

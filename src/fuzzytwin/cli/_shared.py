@@ -12,8 +12,8 @@ from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.text import wrapped
 
 if TYPE_CHECKING:
+    from fuzzytwin.experiment import Experiment
     from fuzzytwin.tables import TableReader, TableSchema
-    from fuzzytwin.tables._formats import MemoryNeed
 
 
 def load_model(model: Path) -> tuple[Any, dict[str, Any]]:
@@ -108,15 +108,23 @@ def write_table(path: Path, frame: Any, force: bool, reader: TableReader | None 
     write_tables(path, [table], force, **output_style(reader))
 
 
-def too_large(files: Sequence[Path], settings: Any) -> MemoryNeed | None:
-    """Return the memory that a table needs if that is too much; None if it fits or is invalid."""
-    from fuzzytwin.experiment._rows import open_table
+def is_chunked(experiment: Experiment, stream: bool | None, needs_memory: Sequence[str]) -> bool:
+    """Return whether a table is read in chunks, with a note unless the user chose it.
 
-    try:
-        need = open_table([str(file) for file in files], settings).memory_need()
-    except (ValueError, OSError, ImportError):
-        return None  # reading the table reports the error
-    return need if need.too_much else None
+    `needs_memory` are options that need all rows at once: with them, it is an error.
+    """
+    if not experiment.stream:
+        return False
+    if stream and needs_memory:
+        raise ValueError(f"{needs_memory[0]} cannot be combined with --stream; omit one of them.")
+    large = f"{experiment.path} holds more than 256 MiB of numbers"
+    if needs_memory:
+        raise ValueError(
+            f"{large}, and {needs_memory[0]} needs all rows in memory; omit it, or use --no-stream."
+        )
+    if not stream:
+        note(f"{large}, so it is read in chunks (--stream)")
+    return True
 
 
 def _files(path: Path) -> list[str]:

@@ -126,7 +126,7 @@ def studio(
         "not features]"
     ),
     sample: int | None = o.option(
-        "Open a random sample of about this many rows  [default: all, if they fit in memory]",
+        "Open a random sample of about this many rows  [default: all, up to 256 MiB of numbers]",
         metavar="ROWS",
         min=10,
     ),

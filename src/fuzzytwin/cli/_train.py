@@ -88,21 +88,14 @@ def train(
         degree=degree, groups=groups, id=id_column, folds=folds, seed=seed, **table,
         **plane_options,
     )  # fmt: skip
-    memory = shared.too_large([data], settings) if stream is None else None
-    streaming = bool(stream) or memory is not None
-    if memory is not None:
-        shared.note(f"{memory}, so it is read in chunks (--stream)")
-    if streaming and calibrate:
-        raise ValueError(
-            "--calibrate needs all rows in memory and cannot be combined with --stream; use "
-            "--no-stream, or the committee, which needs no calibration."
-        )
     store.import_skops()
     if target is not None:  # otherwise reading the table reports that it is missing
         shared.check_outputs([data], out, report, force)
+    experiment = Experiment(str(data), settings, stream=stream)
+    streaming = shared.is_chunked(experiment, stream, ["--calibrate"] if calibrate else [])
     with_label_issues = report is not None and not streaming
     with shared.progress(folds + 2 + with_label_issues) as bar:
-        experiment = Experiment(str(data), settings, bar.begin, stream=streaming)
+        experiment.step = bar.begin
         metadata = experiment.metadata
         with atomic_write(out, overwrite=force, inputs=experiment.reader.paths) as draft:
             store.save(experiment.model, draft, overwrite=True, metadata=metadata)

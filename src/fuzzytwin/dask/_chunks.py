@@ -32,7 +32,7 @@ from fuzzytwin.label_issues._chunked import (
 from fuzzytwin.label_issues._report import COLUMNS, ranks
 from fuzzytwin.tables import TablePreprocessor
 from fuzzytwin.tables._preprocessor import encode_table
-from fuzzytwin.tables._reader import sample_rows
+from fuzzytwin.tables._reader import rows_read_whole, sample_rows
 
 # Number of sums that a task adds. A tree of such tasks needs little memory on any worker.
 BRANCHES = 16
@@ -89,9 +89,11 @@ class Chunks:
         for chunk in self.chunks:
             parts.append(chunk[0].compute()[self.features])
             n_rows += len(parts[-1])
-            if n_rows > sample_rows(len(self.features)):
+            if n_rows > rows_read_whole(len(self.features)):
                 break
-        first_rows = pd.concat(parts).iloc[: sample_rows(len(self.features))]
+        first_rows = pd.concat(parts)
+        if n_rows > rows_read_whole(len(self.features)):
+            first_rows = first_rows.iloc[: sample_rows(len(self.features))]
         self.preprocessor = fit_preprocessor(first_rows)
         if self.preprocessor is not None:
             self.feature_names = None  # the preprocessor has them

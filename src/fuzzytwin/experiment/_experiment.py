@@ -100,10 +100,11 @@ class Experiment:
         Called with the name of each step, for a progress bar.
     verbose : bool, default=False
         Whether to show the progress of the search for label issues.
-    stream : bool, default=False
-        Read the rows in chunks. `rows` are then only the first ones, from which columns are
-        inferred, parameters tuned and scores computed. The model is fitted to all rows, and all
-        labels are checked. The result is the same if the first rows are all rows.
+    stream : bool, default=None
+        Whether to read the rows in chunks. None for tables of more than 256 MiB of numbers. `rows`
+        are then only the first ones, from which columns are inferred, parameters tuned and scores
+        computed. The model is fitted to all rows, and all labels are checked. The result is the
+        same for tables of at most 256 MiB.
     """
 
     def __init__(
@@ -113,16 +114,14 @@ class Experiment:
         step: Callable[[str], object] = lambda name: None,
         verbose: bool = False,
         *,
-        stream: bool = False,
+        stream: bool | None = None,
     ) -> None:
         self.paths = [path] if isinstance(path, str) else list(path)
         self.path = self.paths[0]
         self.settings = settings
         self.step = step
         self.verbose = verbose
-        self.stream = stream
-        if stream:
-            check_streamable(settings)
+        self._stream = stream
 
     # The rows
 
@@ -132,12 +131,20 @@ class Experiment:
         return open_table(self.paths, self.settings)
 
     @cached_property
+    def stream(self) -> bool:
+        """Return whether the rows are read in chunks. Raise an error for settings that need all."""
+        stream = not self.table.complete if self._stream is None else self._stream
+        if stream:
+            check_streamable(self.settings)
+        return stream
+
+    @cached_property
     def table(self) -> TableBatch:
         """Return the cells as they are in the file; of a stream, those of the first rows."""
         return self._read_table()
 
     def _read_table(self) -> TableBatch:
-        return self.reader.sample() if self.stream else self.reader.read()
+        return self.reader.read() if self._stream is False else self.reader.sample()
 
     @cached_property
     def rows(self) -> Rows:

@@ -33,7 +33,7 @@ from fuzzytwin.tables._labels import encoded_labels
 from fuzzytwin.tables._numeric import matrix
 from fuzzytwin.tables._parse import is_text
 from fuzzytwin.tables._preprocessor import encode_table
-from fuzzytwin.tables._reader import sample_rows
+from fuzzytwin.tables._reader import rows_read_whole, sample_rows
 
 LABELS = (T.StringType, T.BooleanType, T.IntegralType, T.FloatType, T.DoubleType)
 
@@ -205,7 +205,10 @@ def _fit_preprocessor(dataset: Any, names: Any) -> TablePreprocessor | None:
     for name in names:
         _type(dataset.schema, "featuresCol", name)
     selected = dataset.select(*(F.col(f"`{name}`") for name in names))
-    first_rows = selected.limit(sample_rows(len(names))).toArrow()
+    whole = rows_read_whole(len(names))
+    first_rows = selected.limit(whole + 1).toArrow()
+    if len(first_rows) > whole:
+        first_rows = first_rows.slice(0, sample_rows(len(names)))
     return fit_preprocessor(first_rows.to_pandas()) if len(first_rows) else None
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
-from fuzzytwin._utils.memory import NotEnoughMemoryError
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.experiment._experiment import MAJORITY, Experiment
@@ -17,12 +16,10 @@ from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.tables import TableError
 from fuzzytwin.tables._batch import TableBatch
 from fuzzytwin.tables._columns import missing_column
-from fuzzytwin.tables._formats import MemoryNeed
 from fuzzytwin.tables._parse import decoded, is_text, numbers, pa
+from fuzzytwin.tables._reader import rows_read_whole
 
-MAX_SAMPLED = 20_000  # rows of a table that is too large for memory
-MIN_SAMPLED = 500
-SAMPLE_MEMORY = 0.4  # of what is available
+MAX_SAMPLED = 20_000  # rows of a table that is not read whole
 LONG_TEXT = 20  # characters on average of a column that is shown whole
 SAMPLED_CELLS = 1000
 
@@ -30,9 +27,10 @@ SAMPLED_CELLS = 1000
 class StudioTable(Experiment):
     """Rows with a label, as numbers for the model and as text for people. The file is not changed.
 
-    Rows have the numbers and the label quality that `fuzzytwin label-issues` shows. If the file is
-    too large for memory, or `sample` is a number, about so many rows are read, and `sample_note`
-    says so. `show` names columns that are shown in full, by default text that is not a feature.
+    Rows have the numbers and the label quality that `fuzzytwin label-issues` shows. If the file
+    holds more than 256 MiB of numbers, or `sample` is a number, a random sample is read, and
+    `sample_note` says so. `show` names columns that are shown in full, by default text that is not
+    a feature.
     """
 
     sampled = False  # whether some rows of the file were not read
@@ -46,7 +44,7 @@ class StudioTable(Experiment):
         show: Sequence[str] = (),
     ) -> None:
         self.sample = sample
-        super().__init__(path, settings)
+        super().__init__(path, settings, stream=False)
         rows = self.rows
         self.target = settings.target or MAJORITY
         self.codes = np.searchsorted(self.classes, rows.y)
@@ -63,27 +61,22 @@ class StudioTable(Experiment):
         self.shown = list(dict.fromkeys(show)) or self._long_text()
 
     def _read_table(self) -> TableBatch:
-        need = self.reader.memory_need()
         rows = self.sample
-        if rows is None and need.too_much:
-            rows = self._rows_that_fit(need)
-        if rows is None or rows >= need.rows:
-            return super()._read_table()
+        what = ""
+        if rows is None:
+            table = self.reader.sample()
+            if table.complete:
+                return table
+            rows = min(MAX_SAMPLED, rows_read_whole(len(self.reader.names)))
+            what = f"{self.path} holds more than 256 MiB of numbers: "
+        n_rows = self.reader.estimate_rows()
+        if rows >= n_rows:
+            return self.reader.read()
         table = self.reader.draw(rows)
         self.sampled = True
-        what = f"a random sample of {table.cells.num_rows:,} of about {need.rows:,} rows is open"
-        self.sample_note = what if self.sample is not None else f"{need}: {what}"
+        drawn = table.cells.num_rows
+        self.sample_note = f"{what}a random sample of {drawn:,} of about {n_rows:,} rows is open"
         return table
-
-    def _rows_that_fit(self, need: MemoryNeed) -> int:
-        """Return how many rows to open of a table that is too large."""
-        rows = min(int(SAMPLE_MEMORY * need.available / need.bytes_of_row), MAX_SAMPLED)
-        if rows < MIN_SAMPLED:
-            raise NotEnoughMemoryError(
-                f"{need}, which is too little for a sample; use a file with fewer columns, free "
-                "memory, or set the number of rows with --sample ROWS."
-            )
-        return rows
 
     @property
     def studio_notes(self) -> list[str]:

@@ -72,6 +72,13 @@ class TableBatch:
     def __len__(self) -> int:
         return int(self.cells.num_rows)
 
+    @property
+    def n_numbers(self) -> int:
+        """Return the number of cells, in which each element of a list counts."""
+        lists = [column for column in self.cells.columns if is_numeric_list(column.type)]
+        n_elements = sum((list_width(column) or 1) - 1 for column in lists)
+        return len(self) * (self.cells.num_columns + n_elements)
+
     @cached_property
     def flat(self) -> Any:
         """Return the cells with lists of numbers spread over columns: see `spread_lists`."""

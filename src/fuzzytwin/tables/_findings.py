@@ -105,7 +105,7 @@ TEMPLATES = {
     ),
     "sheet": "{text}; the workbook has the sheets {listed}: choose one by {sheet}",
     "too_little_memory": (
-        "there is too little memory to read {source} ({reason}); use {stream}, or read fewer "
+        "there is too little memory to read {source}{reason}; use {stream}, or read fewer "
         "columns of it"
     ),
     "no_label": "the target {column!r} is missing in {rows}; {remedy}",

@@ -10,7 +10,6 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from fuzzytwin._utils import memory
 from fuzzytwin._utils.extras import import_optional
-from fuzzytwin._utils.memory import MAX_MEMORY_SHARE, NotEnoughMemoryError
+from fuzzytwin._utils.memory import NotEnoughMemoryError
 from fuzzytwin.tables._findings import Finding, TableError, describe
 from fuzzytwin.tables._parse import is_text, pa
 from fuzzytwin.tables._sniff import (
@@ -39,7 +37,6 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # a missing value in the name of a fold
 BATCH_ROWS = 65_536  # upper limit, unless the user sets another
 BATCH_BYTES = 1 << 24  # of numbers; batches of tables of many columns have fewer rows
 MIN_BATCH_ROWS = 256
-COPIES = 7  # memory of training, in copies of the table as numbers, as measured
 PARQUET_BUFFER = 1 << 16  # bytes of each column that are read at once
 
 
@@ -411,43 +408,6 @@ def numbering(path: str | os.PathLike[str]) -> str:
     return "Rows are counted from 1."
 
 
-@dataclass(frozen=True)
-class MemoryNeed:
-    """Estimate of the memory that training on all rows of a file at once takes."""
-
-    path: str
-    rows: int  # may be an estimate
-    columns: int
-    available: float  # bytes
-
-    @classmethod
-    def of(cls, path: str, rows: int, columns: int) -> MemoryNeed:
-        """Compare a table with the memory that is available now."""
-        return cls(path, rows, columns, memory.available_memory())
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes that are needed."""
-        return self.rows * self.bytes_of_row
-
-    @property
-    def bytes_of_row(self) -> int:
-        """Return the bytes per row."""
-        return COPIES * 8 * self.columns
-
-    @property
-    def too_much(self) -> bool:
-        """Return whether the table needs more than the allowed share of the available memory."""
-        return self.bytes > MAX_MEMORY_SHARE * self.available
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} would take about {memory.format_bytes(self.bytes)} of memory (about "
-            f"{self.rows:,} rows of {self.columns:,} columns), but only "
-            f"{memory.format_bytes(self.available)} are available"
-        )
-
-
 def rows_at_once(n_columns: int) -> int:
     """Return the number of rows of a batch of `n_columns` columns: about 16 MiB of numbers.
 
@@ -491,7 +451,8 @@ def readable(path: str) -> Iterator[None]:
 def too_little_memory(path: str, error: MemoryError) -> NotEnoughMemoryError:
     """Return the error that memory ran out while a file was read."""
     text = str(error).strip().partition("\n")[0].rstrip(". ")
-    finding = Finding("too_little_memory", values={"source": path, "reason": text[:200]})
+    reason = f" ({text[:200]})" if text else ""  # Python's own errors say nothing
+    finding = Finding("too_little_memory", values={"source": path, "reason": reason})
     short = NotEnoughMemoryError(f"{describe(finding)}.")
     short.finding = finding  # type: ignore[attr-defined]
     return short

@@ -26,7 +26,6 @@ from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._findings import TableError
 from fuzzytwin.tables._formats import (
     ENDINGS,
-    MemoryNeed,
     TableFile,
     format_of,
     known_format,
@@ -39,7 +38,10 @@ from fuzzytwin.tables._parse import text as as_text
 from fuzzytwin.tables._schema import TableSchema
 from fuzzytwin.tables._sniff import TextOptions
 
-SAMPLE_ROWS = 100_000  # upper limit of the sample that a schema is inferred from
+# Bytes of numbers up to which a table is read whole, on every computer: the answer must not depend
+# on its free memory. Training takes about seven times as much, 2 GB.
+WHOLE_BYTES = 1 << 28
+SAMPLE_ROWS = 100_000  # upper limit of the first rows that the schema of a larger one comes from
 SAMPLE_BYTES = 1 << 25  # of numbers; a table of many columns has a sample of fewer rows
 MIN_SAMPLE_ROWS = 10_000
 _END = object()  # marks the end of an iterable
@@ -112,8 +114,13 @@ def read_table(
     return FrameReader(items, options, na_markers)
 
 
+def rows_read_whole(n_columns: int) -> int:
+    """Return up to how many rows of `n_columns` columns a table is read whole."""
+    return WHOLE_BYTES // (8 * max(n_columns, 1))
+
+
 def sample_rows(n_columns: int) -> int:
-    """Return how many rows of a table with `n_columns` columns a schema is inferred from."""
+    """Return from how many rows of a larger table a schema is inferred."""
     by_bytes = max(SAMPLE_BYTES // (8 * max(n_columns, 1)), MIN_SAMPLE_ROWS)
     return min(by_bytes, SAMPLE_ROWS)
 
@@ -186,24 +193,29 @@ class TableReader:
         raise NotImplementedError
 
     def sample(self, rows: int | None = None) -> TableBatch:
-        """Read the first rows, from which a schema can be inferred.
+        """Read the rows from which a schema can be inferred.
 
         The next pass over the rows returns them again.
 
         Parameters
         ----------
         rows : int, default=None
-            How many. None for about 32 MiB of numbers, 10,000 to 100,000 rows.
+            How many of the first rows. None for all rows of a table of at most 256 MiB of numbers
+            (rows x columns x 8 bytes), and of a larger one the first 32 MiB, 10,000 to 100,000
+            rows.
 
         Returns
         -------
         TableBatch
             Its attribute `complete` says whether these are all rows.
         """
+        whole = 0
         if rows is None:
             rows = sample_rows(len(self.names))
+            if (self.n_rows or 0) <= rows_read_whole(len(self.names)):
+                whole = WHOLE_BYTES
         with closing(self._head(None, None)) as batches:  # type: ignore[type-var]
-            return self._joined(batches, rows)
+            return self._joined(batches, rows, whole)
 
     def head(self, rows: int, columns: Sequence[str] | None = None) -> TableBatch:
         """Read the first rows of the first file or frame.
@@ -234,14 +246,20 @@ class TableReader:
         """Read all rows at once."""
         return self._joined(self._batches(None, None), None)
 
-    def _joined(self, batches: Iterator[TableBatch], rows: int | None) -> TableBatch:
+    def _joined(
+        self, batches: Iterator[TableBatch], rows: int | None, whole: int = 0
+    ) -> TableBatch:
+        """Join batches: all of them if there are at most `whole` bytes, or the first `rows`."""
         read_batches: list[TableBatch] = []
-        n_read = 0
+        n_read = n_bytes = 0
         for batch in batches:
             read_batches.append(batch)
             n_read += len(batch)
-            if rows is not None and n_read > rows:
+            n_bytes += 8 * batch.n_numbers
+            if rows is not None and n_read > rows and n_bytes > whole:
                 break
+        else:
+            rows = None
         if not read_batches:
             raise self._empty()
         return _join(read_batches, rows)
@@ -272,10 +290,6 @@ class TableReader:
     def estimate_rows(self) -> int:
         """Return the number of rows, or an estimate if counting would need a pass."""
         raise NotImplementedError
-
-    def memory_need(self) -> MemoryNeed:
-        """Estimate how much memory training on all rows at once takes."""
-        return MemoryNeed.of(self.source, self.estimate_rows(), len(self.names))
 
     def check_output(self, out: str | os.PathLike[str]) -> None:
         """Raise a ValueError if writing to `out` would overwrite a file of this table."""
