@@ -27,6 +27,8 @@ NAMES = {
     "sets": "prediction sets: coverage and size, against split conformal on the same planes",
     "error_tables": "download the tables with real label errors that label_issues reads",
     "same_speed": "times of this tree as ratios to those of an older one: OLD_SRC",
+    "same_numbers": "numbers of this tree compared with those of an older one: OLD_SRC",
+    "walks": "modules and functions of this package that one call runs through",
 }
 
 
