@@ -65,7 +65,7 @@ def tasks(X, y, n_jobs):
     """The work that threads share, each as a function."""
     model = FuzzyTwinSVC(n_jobs=n_jobs).fit(X, y)
     search = FuzzyTwinSVCCV(
-        CS, alphas=ALPHAS, memberships=(None,), rules=("distance",), cv=StratifiedKFold(5),
+        Cs=CS, alphas=ALPHAS, memberships=(None,), rules=("distance",), cv=StratifiedKFold(5),
         n_jobs=n_jobs,
     )  # fmt: skip
     return {

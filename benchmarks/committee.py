@@ -62,7 +62,7 @@ def methods():
     found = {
         OURS: FuzzyTwinCommittee(random_state=0),
         "with noise": FuzzyTwinCommittee(noise="auto", random_state=0),
-        "with forest": FuzzyTwinCommittee(["auto", forest], random_state=0),
+        "with forest": FuzzyTwinCommittee(members=["auto", forest], random_state=0),
         "search": FuzzyTwinSVCCV(kernels=("linear", "rbf"), random_state=0),
         "SVC": GridSearchCV(SVC(), grid, cv=5),
         "forest": RandomForestClassifier(300, random_state=0),
@@ -283,7 +283,7 @@ def thresholds(arguments):
     """Accuracy and log loss if labels follow random trees, ten seeds each."""
     models = {
         "committee": FuzzyTwinCommittee(),
-        "planes": FuzzyTwinCommittee("planes"),
+        "planes": FuzzyTwinCommittee(members="planes"),
         "boosting": HistGradientBoostingClassifier(random_state=0),
     }
     print(f"{'accuracy, log loss':24s}" + "".join(f"{name:>20s}" for name in models))

@@ -45,7 +45,7 @@ def settings():
     regression = {"Cs": 10, "cv": 5, "max_iter": 1000}
     return {
         "defaults": FuzzyTwinSVCCV(),
-        "Cs=[1]": FuzzyTwinSVCCV([1.0]),
+        "Cs=[1]": FuzzyTwinSVCCV(Cs=[1.0]),
         "one C (GridSearchCV)": GridSearchCV(FuzzyTwinSVC(), one, cv=5),
         "class_weight": FuzzyTwinSVCCV(class_weight="balanced"),
         "*_balanced": FuzzyTwinSVCCV(memberships=BALANCED),

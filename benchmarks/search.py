@@ -73,7 +73,9 @@ def of_sizes():
 def against_one_fit(n):
     """9 x 9 x 7 points without membership: time as a multiple of one fit, and memory."""
     X, y = rows(n)
-    search = FuzzyTwinSVCCV(CS, alphas=ALPHAS, memberships=(None,), rules=("distance",), cv=FOLDS)
+    search = FuzzyTwinSVCCV(
+        Cs=CS, alphas=ALPHAS, memberships=(None,), rules=("distance",), cv=FOLDS
+    )
     memory = memory_of(search, X, y)
     one = FuzzyTwinSVC(membership=None)
     both = {"fit": lambda: one.fit(X, y), "search": lambda: search.fit(X, y)}
@@ -99,7 +101,7 @@ def against_refitting(n):
     """9 x 9 x 7 points and two memberships: `GridSearchCV` over `FuzzyTwinSVC` beside it."""
     X, y = rows(n)
     ways = (None, "center")
-    search = FuzzyTwinSVCCV(CS, alphas=ALPHAS, memberships=ways, rules=("distance",), cv=FOLDS)
+    search = FuzzyTwinSVCCV(Cs=CS, alphas=ALPHAS, memberships=ways, rules=("distance",), cv=FOLDS)
     mine = best_time(lambda: search.fit(X, y), 5)
     points = {"membership": ways, "alpha": ALPHAS, "C": [(a, b) for a in CS for b in CS]}
     peer = GridSearchCV(FuzzyTwinSVC(rule="distance"), points, cv=FOLDS)

@@ -183,7 +183,10 @@ def searches(shapes):
         peers = {
             "RidgeClassifierCV": RidgeClassifierCV(ALPHAS, cv=folds),
             "FuzzyTwinSVCCV": FuzzyTwinSVCCV(
-                [0.25, 1.0, 4.0], alphas=ALPHAS, memberships=(None, "center"), cv=StratifiedKFold(3)
+                Cs=[0.25, 1.0, 4.0],
+                alphas=ALPHAS,
+                memberships=(None, "center"),
+                cv=StratifiedKFold(3),
             ),
         }
         line = f"{n:8,} x {d:9,}  "

@@ -59,7 +59,9 @@ def toy(figure: Any) -> None:
     # A wide margin, so that the bands can be seen.
     Cs = 2.0 ** np.arange(-8, 9, 2)
     search = GridSearchCV(
-        FuzzyTwinSVC("fuzzy", margin_width=2.0, alpha=0.0), {"C": list(product(Cs, Cs))}, cv=10
+        FuzzyTwinSVC(planes="fuzzy", margin_width=2.0, alpha=0.0),
+        {"C": list(product(Cs, Cs))},
+        cv=10,
     )
     fuzzy = search.fit(X, y, membership=degrees).best_estimator_
     for ax, model in ((c, lst), (d, fuzzy)):

@@ -45,7 +45,7 @@ LIBRARY_METHODS = ("LST+", "M1+", "M2+")
 METHODS = PAPER_METHODS + LIBRARY_METHODS
 
 # The paper's two: distance to the centre, distance to the plane of a first LST-SVM.
-PAPER_MEMBERSHIPS: tuple[Any, ...] = ("center", HyperplaneMembership("distance"))
+PAPER_MEMBERSHIPS: tuple[Any, ...] = ("center", HyperplaneMembership(kind="distance"))
 
 
 class Method:
@@ -191,7 +191,7 @@ class FuzzyPairs(Method):
             self._memberships(degrees), ridges_of(self.powers, len(A))
         ):
             models = [
-                FuzzyTwinSVC("fuzzy", C=C, alpha=alpha, membership=membership).fit(
+                FuzzyTwinSVC(planes="fuzzy", C=C, alpha=alpha, membership=membership).fit(
                     A, a, membership=degrees
                 )
                 for C in self.Cs
@@ -223,7 +223,7 @@ class FuzzyPairs(Method):
 
         best = min(np.flatnonzero(total == np.max(total)).tolist(), key=sort_key)
         membership, alpha, rule, *C = points[best]
-        model = FuzzyTwinSVC("fuzzy", C=C, alpha=alpha, membership=membership, rule=rule)
+        model = FuzzyTwinSVC(planes="fuzzy", C=C, alpha=alpha, membership=membership, rule=rule)
         model.fit(A, a, membership=degrees)
         return model, f"C={C[0]:g}, {C[1]:g}; alpha={alpha:.3g}; {rule}; {_named(membership)}"
 
@@ -270,8 +270,8 @@ def make_methods(quick: bool = False, large: bool = False) -> dict[str, Method]:
         "SVM": Points("C", narrow, svm),
         "LST-SVM": Search(plain),
         "T-SVM": TwinPairs(narrow),
-        "P-SVM": Points("C", Cs, lambda C: ProximalSVC(C)),
-        "GEP-SVM": Points("alpha", ridges, lambda alpha: GEPSVC(alpha)),
+        "P-SVM": Points("C", Cs, lambda C: ProximalSVC(C=C)),
+        "GEP-SVM": Points("alpha", ridges, lambda alpha: GEPSVC(alpha=alpha)),
         "FLST-M1": Search(paper),
         "FLST-M2": FuzzyPairs(Cs, PAPER_MEMBERSHIPS),
         "LST+": Search({**own, "memberships": (None,)}, powers, defaults=not quick),

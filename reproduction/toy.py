@@ -83,7 +83,7 @@ def at_one(method: str, large: bool = False) -> Any:
         "P-SVM": ProximalSVC(),
         "GEP-SVM": GEPSVC(),
         "FLST-M1": FuzzyTwinSVC(alpha=0.0, membership="center"),
-        "FLST-M2": FuzzyTwinSVC("fuzzy", alpha=0.0, membership="center"),
+        "FLST-M2": FuzzyTwinSVC(planes="fuzzy", alpha=0.0, membership="center"),
     }[method]
 
 

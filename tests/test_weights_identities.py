@@ -87,7 +87,9 @@ def renamed_groups(table, rng):
 
 def committee(seed):
     weights = "balanced" if seed % 7 == 0 else None
-    return FuzzyTwinCommittee(MEMBERS[seed % len(MEMBERS)], class_weight=weights, random_state=0)
+    return FuzzyTwinCommittee(
+        members=MEMBERS[seed % len(MEMBERS)], class_weight=weights, random_state=0
+    )
 
 
 def planes(seed):

@@ -17,7 +17,7 @@ from fuzzytwin.plot import PlanesDisplay
 X, y, degrees = make_xor(noise=0.15, random_state=0)
 figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.8), layout="constrained", sharey=True)
 for ax, planes in zip(axes, ("crisp", "fuzzy"), strict=True):
-    model = FuzzyTwinSVC(planes, C=0.03, alpha=0.0, margin_width=2.0)
+    model = FuzzyTwinSVC(planes=planes, C=0.03, alpha=0.0, margin_width=2.0)
     model.fit(X, y, membership=degrees)
     PlanesDisplay.from_estimator(model, X, y, degrees=degrees, ax=ax)
     ax.set_title(f'planes="{planes}"')

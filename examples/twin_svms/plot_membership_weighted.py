@@ -24,7 +24,7 @@ X_new, y_new = make_moons(5000, noise=0.2, random_state=1)
 
 figure, axes = plt.subplots(1, 3, figsize=(7.2, 3.2), layout="constrained", sharey=True)
 for ax, membership in zip(axes, (None, "center", "neighbor"), strict=True):
-    model = MembershipWeighted(SVC(C=10, gamma=2.0), membership=membership).fit(X, noisy)
+    model = MembershipWeighted(estimator=SVC(C=10, gamma=2.0), membership=membership).fit(X, noisy)
     DecisionBoundaryDisplay.from_estimator(
         model, X, ax=ax, response_method="predict", alpha=0.2, cmap="coolwarm"
     )

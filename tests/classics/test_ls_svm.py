@@ -31,7 +31,7 @@ def dual(K, y, s, C):
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 def test_it_solves_the_dual_system(C):
     X, y, s = make()
-    model = LeastSquaresSVC(C).fit(X, y, sample_weight=s)
+    model = LeastSquaresSVC(C=C).fit(X, y, sample_weight=s)
     multipliers, b = dual(X @ X.T, y, s, C)
     np.testing.assert_allclose(model.coef_[0], X.T @ multipliers, rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(model.intercept_[0], b, rtol=1e-6, atol=1e-9)
@@ -41,7 +41,7 @@ def test_it_solves_the_dual_system(C):
 def test_it_solves_the_dual_system_in_the_space_of_a_kernel(C):
     X, y, s = make()
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    model = LeastSquaresSVC(C, kernel="rbf", gamma=0.3, n_landmarks=X).fit(X, y, sample_weight=s)
+    model = LeastSquaresSVC(C=C, kernel="rbf", gamma=0.3, n_landmarks=X).fit(X, y, sample_weight=s)
     multipliers, b = dual(rbf_kernel(X, gamma=0.3), y, s, C)
     new = X[::3] + 0.1
     expected = rbf_kernel(new, X, gamma=0.3) @ multipliers + b
@@ -50,7 +50,7 @@ def test_it_solves_the_dual_system_in_the_space_of_a_kernel(C):
 
 def test_it_is_the_twin_svm_of_equal_penalties():
     X, y, s = make()
-    one = LeastSquaresSVC(4.0).fit(X, y, sample_weight=s)
+    one = LeastSquaresSVC(C=4.0).fit(X, y, sample_weight=s)
     two = LeastSquaresTwinSVC(C=1.0, alpha=0.25).fit(X, y, sample_weight=s)
     f, _ = two.plane_values(X)
     np.testing.assert_allclose(one.decision_function(X), 2 * f[:, 1] + 1, rtol=1e-9, atol=1e-12)
@@ -80,7 +80,7 @@ def test_one_against_the_rest_has_a_plane_per_class():
 @pytest.mark.parametrize("C", [5e-324, 1e-300, 1e300])
 def test_any_penalty_gives_finite_planes(C):
     X, y, _ = make()
-    model = LeastSquaresSVC(C).fit(X, y)
+    model = LeastSquaresSVC(C=C).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.intercept_).all()
 
@@ -92,7 +92,7 @@ def test_leave_one_out_equals_refitting(n_classes, kernel, multi_class):
     X = rng.normal(size=(40, 3)) + np.column_stack([y, y**2, y])
     s, weight = rng.uniform(0.2, 2.0, 40), {k: 1.0 + k for k in range(n_classes)}
     model = LeastSquaresSVC(
-        0.5, multi_class=multi_class, class_weight=weight, kernel=kernel, gamma=0.2, n_landmarks=X
+        C=0.5, multi_class=multi_class, class_weight=weight, kernel=kernel, gamma=0.2, n_landmarks=X
     ).fit(X, y, sample_weight=s)
     found = model.loo_decision_function(X, y, s)
     for i in range(40):

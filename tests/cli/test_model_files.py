@@ -39,9 +39,14 @@ def raw_frame(data):
     return pd.read_csv(data, sep=";")
 
 
-@pytest.mark.parametrize("estimator", [
-    FuzzyTwinCommittee(["linear", "rbf"]), FuzzyTwinSVC(calibration="loo"), FuzzyTwinSVC("fuzzy"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FuzzyTwinCommittee(members=["linear", "rbf"]),
+        FuzzyTwinSVC(calibration="loo"),
+        FuzzyTwinSVC(planes="fuzzy"),
+    ],
+)
 def test_a_pipeline_saved_from_python_works_on_the_command_line(run, data, estimator):
     X = raw_frame(data)
     y = X.pop("ill")

@@ -20,7 +20,7 @@ from tests.committee.helpers import FEW, table
 
 
 @pytest.mark.filterwarnings("ignore:y has only one row")
-@parametrize_with_checks([FuzzyTwinCommittee(FEW)], expected_failed_checks=leaves_rows_out)
+@parametrize_with_checks([FuzzyTwinCommittee(members=FEW)], expected_failed_checks=leaves_rows_out)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -28,7 +28,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:y has only one row")
 @parametrize_with_checks(
-    [FuzzyTwinCommittee(), FuzzyTwinCommittee(["linear", GaussianNB()])],
+    [FuzzyTwinCommittee(), FuzzyTwinCommittee(members=["linear", GaussianNB()])],
     expected_failed_checks=leaves_rows_out,
 )
 def test_scikit_learn_checks_of_other_members(estimator, check):
@@ -40,8 +40,8 @@ def test_a_weight_of_w_is_w_copies_in_one_group(members):
     X, y = table()
     s = np.random.default_rng(1).integers(0, 3, len(y))
     index = np.repeat(np.arange(len(y)), s)
-    weighted = FuzzyTwinCommittee(members).fit(X, y, sample_weight=s)
-    repeated = FuzzyTwinCommittee(members).fit(X[index], y[index], groups=index)
+    weighted = FuzzyTwinCommittee(members=members).fit(X, y, sample_weight=s)
+    repeated = FuzzyTwinCommittee(members=members).fit(X[index], y[index], groups=index)
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
     assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=1e-7)
 
@@ -49,7 +49,9 @@ def test_a_weight_of_w_is_w_copies_in_one_group(members):
 def test_a_common_factor_of_weights_changes_nothing():
     X, y = table()
     s = np.random.default_rng(1).uniform(0.5, 1.5, len(y))
-    one, other = (FuzzyTwinCommittee(FEW).fit(X, y, sample_weight=s / f) for f in (1, s.sum()))
+    one, other = (
+        FuzzyTwinCommittee(members=FEW).fit(X, y, sample_weight=s / f) for f in (1, s.sum())
+    )
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
 
 
@@ -69,7 +71,7 @@ def test_class_weights_move_labels_but_not_probabilities():
     X = rng.normal(size=(600, 3))
     y = (X[:, 0] + rng.normal(size=600) > 2).astype(int)
     plain, balanced = (
-        FuzzyTwinCommittee(FEW, class_weight=w).fit(X, y) for w in (None, "balanced")
+        FuzzyTwinCommittee(members=FEW, class_weight=w).fit(X, y) for w in (None, "balanced")
     )
     assert balanced.predict(X).mean() > 1.5 * plain.predict(X).mean()
     assert balanced.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.2)
@@ -124,12 +126,12 @@ def test_bad_parameters_are_named(parameters, message):
 )
 def test_weights_and_degrees_that_leave_no_sum_are_named(given, message):
     with pytest.raises(ValueError, match=message):
-        FuzzyTwinCommittee(FEW).fit(*load_iris(return_X_y=True), **given)
+        FuzzyTwinCommittee(members=FEW).fit(*load_iris(return_X_y=True), **given)
 
 
 def test_bad_rows_are_named_and_change_nothing():
     X, y = load_iris(return_X_y=True)
-    model = FuzzyTwinCommittee(FEW).fit(X, y)
+    model = FuzzyTwinCommittee(members=FEW).fit(X, y)
     before = model.predict_proba(X)
     with pytest.raises(ValueError, match=r"groups has shape \(3,\); give one group per row"):
         model.fit(X, y, groups=[1, 2, 3])
@@ -142,7 +144,7 @@ def test_bad_rows_are_named_and_change_nothing():
     with pytest.raises(ValueError, match=r"so small that its squares underflow.*multiply"):
         model.fit(X * 1e-200, y)
     with pytest.raises(ValueError, match=r"gamma of a member has shape \(2,\)"):
-        FuzzyTwinCommittee([("rbf", {"gamma": [1.0, 2.0]})]).fit(X, y)
+        FuzzyTwinCommittee(members=[("rbf", {"gamma": [1.0, 2.0]})]).fit(X, y)
     X = X.copy()
     X[3, 2] = np.inf
     with pytest.raises(ValueError, match="infinity in column 2"):
@@ -160,19 +162,20 @@ def test_threads_change_no_bit():
 def test_equal_weights_change_nothing(factor):
     X, y = load_iris(return_X_y=True)
     one, other = (
-        FuzzyTwinCommittee(FEW).fit(X, y, sample_weight=np.full(150, f)) for f in (1, factor)
+        FuzzyTwinCommittee(members=FEW).fit(X, y, sample_weight=np.full(150, f))
+        for f in (1, factor)
     )
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
 
 
 def test_labels_of_any_kind_and_columns_by_name():
     X, y = load_iris(return_X_y=True)
-    plain = FuzzyTwinCommittee(FEW).fit(X, y).predict(X)
+    plain = FuzzyTwinCommittee(members=FEW).fit(X, y).predict(X)
     for labels in (np.array(["a", "b", "c"]), np.array(["x", "y", "z"], dtype=object)):
         np.testing.assert_array_equal(
-            FuzzyTwinCommittee(FEW).fit(X, labels[y]).predict(X), labels[plain]
+            FuzzyTwinCommittee(members=FEW).fit(X, labels[y]).predict(X), labels[plain]
         )
-    model = FuzzyTwinCommittee(FEW).fit(pd.DataFrame(X, columns=list("abcd")), y > 1)
+    model = FuzzyTwinCommittee(members=FEW).fit(pd.DataFrame(X, columns=list("abcd")), y > 1)
     assert model.predict(pd.DataFrame(X, columns=list("abcd"))).dtype == bool
     assert model.decision_function(pd.DataFrame(X, columns=list("abcd"))).shape == (150,)
     with pytest.raises(ValueError, match="feature names"):
@@ -184,7 +187,7 @@ def test_groups_are_routed_to_the_fit():
     groups = np.arange(150) // 3
     with config_context(enable_metadata_routing=True):
         model = (
-            FuzzyTwinCommittee(["linear"])
+            FuzzyTwinCommittee(members=["linear"])
             .set_fit_request(groups=True, sample_weight=True, membership=True)
             .set_score_request(sample_weight=False)
         )
@@ -196,7 +199,7 @@ def test_groups_are_routed_to_the_fit():
 def test_classes_that_follow_groups_are_named():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match="all rows of class 0 are in one group"):
-        FuzzyTwinCommittee(["linear"]).fit(X, y, groups=y)
+        FuzzyTwinCommittee(members=["linear"]).fit(X, y, groups=y)
 
 
 def test_weights_equal_repetitions_where_groups_are_left_out():
@@ -212,15 +215,15 @@ def test_weights_equal_repetitions_where_groups_are_left_out():
 def test_a_class_whose_rows_all_have_degree_zero_is_left_out():
     X, y = load_iris(return_X_y=True)
     degrees = np.where(y == 1, 0.0, 1.0)
-    model = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y, membership=degrees)
-    by_weight = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y, sample_weight=degrees)
+    model = FuzzyTwinCommittee(members=FEW, noise="auto").fit(X, y, membership=degrees)
+    by_weight = FuzzyTwinCommittee(members=FEW, noise="auto").fit(X, y, sample_weight=degrees)
     assert model.classes_.tolist() == [0, 2]
     assert (model.membership_[y == 1] == 0).all()
     assert (model.membership_[y != 1] > 0.9).all()
     np.testing.assert_array_equal(model.membership_, by_weight.membership_)
     assert model.loo_proba(X, y, membership=degrees).shape == (150, 2)
     with pytest.raises(ValueError, match="one class only"):
-        FuzzyTwinCommittee(FEW).fit(X, y, membership=y == 1)
+        FuzzyTwinCommittee(members=FEW).fit(X, y, membership=y == 1)
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
@@ -228,7 +231,7 @@ def test_dates_in_a_frame_are_left_out_and_said_so(zone):
     X, y = load_iris(return_X_y=True)
     days = pd.date_range("2026-01-01", periods=150, tz=zone)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(seen=days)
-    model = FuzzyTwinCommittee(FEW).fit(frame, y)
+    model = FuzzyTwinCommittee(members=FEW).fit(frame, y)
     assert model.preprocessor_.columns_[4].kind == "date"
     assert len(model.mean_) == 4
 
@@ -236,7 +239,7 @@ def test_dates_in_a_frame_are_left_out_and_said_so(zone):
 @pytest.mark.filterwarnings("error")
 def test_heavy_weights_give_no_warning_of_other_packages():
     X, y = load_iris(return_X_y=True)
-    model = FuzzyTwinCommittee(FEW).fit(X, y, np.full(150, 1e9))
+    model = FuzzyTwinCommittee(members=FEW).fit(X, y, np.full(150, 1e9))
     assert model.score(X, y) > 0.95
 
 
@@ -270,7 +273,7 @@ def test_concurrent_fits_leave_the_threads_of_blas_as_they_were(monkeypatch):
     monkeypatch.setattr("fuzzytwin.committee._fit.run_first_pass", first_pass)
     X, y = make_moons(60, noise=0.3, random_state=0)
     first, second = (
-        threading.Thread(target=FuzzyTwinCommittee(FEW).fit, args=(X, y), name=name)
+        threading.Thread(target=FuzzyTwinCommittee(members=FEW).fit, args=(X, y), name=name)
         for name in runs
     )
     first.start()
@@ -285,7 +288,7 @@ def test_concurrent_fits_leave_the_threads_of_blas_as_they_were(monkeypatch):
 
 def test_a_fit_that_fails_at_the_end_changes_nothing(monkeypatch):
     X, y = make_moons(80, noise=0.3, random_state=0)
-    model = FuzzyTwinCommittee(FEW, noise="auto").fit(X, y)
+    model = FuzzyTwinCommittee(members=FEW, noise="auto").fit(X, y)
     before = dict(vars(model))
 
     def fail(*_):
@@ -332,7 +335,7 @@ def test_sets_of_few_overlapping_rows_cover_where_noise_is_modelled():
         rng = np.random.default_rng(seed)
         y = np.where(rng.random(700) < 0.3, 0, rng.integers(0, 4, 700))
         X = rng.normal(size=(700, 4)) + np.outer(y, [1, 0, 0, 0])
-        model = FuzzyTwinCommittee(FEW, noise="auto").fit(X[:100], y[:100])
+        model = FuzzyTwinCommittee(members=FEW, noise="auto").fit(X[:100], y[:100])
         covered.append(model.predict_set(X[100:], 0.8)[np.arange(600), y[100:]].mean())
     assert np.mean(covered) > 0.78
 
@@ -346,7 +349,7 @@ def test_sets_cover_true_classes_where_noise_is_modelled(flipped):
         y = rng.integers(0, 4, 2400)
         X = middle[y] + rng.normal(size=(2400, 3))
         given = np.where(rng.random(2400) < flipped, (y + rng.integers(1, 4, 2400)) % 4, y)
-        model = FuzzyTwinCommittee(FEW, noise="auto").fit(X[:400], given[:400])
+        model = FuzzyTwinCommittee(members=FEW, noise="auto").fit(X[:400], given[:400])
         covered.append(model.predict_set(X[400:], 0.9)[np.arange(2000), y[400:]].mean())
     assert 0.88 < np.mean(covered) < 0.95  # where labels are wrong, a little more than asked for
 
@@ -357,8 +360,10 @@ def test_sets_count_groups_not_rows():
     X, y = table(20, 3, 2)
     groups = np.repeat(np.arange(20), 10)
     near = X[groups] + 1e-12 * rng.normal(size=(200, 3))
-    once = FuzzyTwinCommittee(["linear"]).fit(X, y)
-    many = FuzzyTwinCommittee(["linear"]).fit(near, y[groups], np.full(200, 0.1), groups=groups)
+    once = FuzzyTwinCommittee(members=["linear"]).fit(X, y)
+    many = FuzzyTwinCommittee(members=["linear"]).fit(
+        near, y[groups], np.full(200, 0.1), groups=groups
+    )
     new = rng.normal(size=(300, 3))
     for coverage in (0.8, 0.94):
         for by_class in (False, True):

@@ -28,7 +28,7 @@ def test_parts_add_up_to_one_fit():
     X, y = table()
     s = np.random.default_rng(0).uniform(0.5, 2, 60)
     members = ["linear", ("rbf", {"gamma": 0.2}), ("laplacian", {"gamma": 0.2})]
-    model = FuzzyTwinCommittee(members, n_landmarks=X[:20])
+    model = FuzzyTwinCommittee(members=members, n_landmarks=X[:20])
     whole = model.fit(X, y, sample_weight=s)
     slices = (slice(0, 7), slice(7, 40), slice(40, 60))
     parts = [validate_chunk(X[i], y[i], s[i]) for i in slices]
@@ -51,30 +51,30 @@ def test_parts_add_up_to_one_fit():
 
 def test_soft_labels_of_zero_and_one_are_labels():
     X, y = table()
-    hard = FuzzyTwinCommittee(FEW).fit(X, y)
-    soft = FuzzyTwinCommittee(FEW).fit(X, y, membership=np.eye(3)[y])
+    hard = FuzzyTwinCommittee(members=FEW).fit(X, y)
+    soft = FuzzyTwinCommittee(members=FEW).fit(X, y, membership=np.eye(3)[y])
     np.testing.assert_allclose(hard.predict_proba(X), soft.predict_proba(X), atol=1e-10)
 
 
 def test_degrees_weigh_rows():
     X, y = table()
     mu = np.random.default_rng(3).uniform(0.2, 1, len(y))
-    one = FuzzyTwinCommittee(FEW).fit(X, y, membership=mu)
-    other = FuzzyTwinCommittee(FEW).fit(X, y, sample_weight=mu)
+    one = FuzzyTwinCommittee(members=FEW).fit(X, y, membership=mu)
+    other = FuzzyTwinCommittee(members=FEW).fit(X, y, sample_weight=mu)
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-12)
 
 
 def test_sparse_float32_and_wide_tables():
     X, y = table(80, 6, 2)
     X[np.abs(X) < 0.5] = 0
-    dense = FuzzyTwinCommittee(FEW).fit(X.astype(np.float32), y)
+    dense = FuzzyTwinCommittee(members=FEW).fit(X.astype(np.float32), y)
     assert dense.score(X, y) > 0.8
-    thin = FuzzyTwinCommittee(FEW).fit(sparse.csr_array(X), y)
+    thin = FuzzyTwinCommittee(members=FEW).fit(sparse.csr_array(X), y)
     P = thin.predict_proba(sparse.csr_array(X))
     np.testing.assert_allclose(P.sum(axis=1), 1)
     assert thin.score(sparse.csr_array(X), y) > 0.8
     wide = np.hstack([X, np.random.default_rng(0).normal(size=(80, 200))])
-    model = FuzzyTwinCommittee(FEW).fit(wide, y)
+    model = FuzzyTwinCommittee(members=FEW).fit(wide, y)
     assert model.members_[0].coef.shape == (206, 2)
     assert np.isfinite(model.loo_log_loss_)
 
@@ -91,9 +91,9 @@ def test_constant_tables_give_the_shares_of_the_classes(X):
 def test_large_columns_and_few_rows():
     X, y = load_iris(return_X_y=True)
     far = np.column_stack([X, 1e8 + np.random.default_rng(0).normal(size=150)])
-    assert FuzzyTwinCommittee(FEW).fit(far, y).score(far, y) > 0.95
+    assert FuzzyTwinCommittee(members=FEW).fit(far, y).score(far, y) > 0.95
     wide = np.hstack([X, np.random.default_rng(0).normal(size=(150, 300))])
-    assert FuzzyTwinCommittee(FEW).fit(wide, y).score(wide, y) > 0.9
+    assert FuzzyTwinCommittee(members=FEW).fit(wide, y).score(wide, y) > 0.9
 
 
 def test_groups_are_sampled_whole(monkeypatch):
@@ -115,7 +115,7 @@ def test_rows_that_repeat_are_sampled_as_often_as_they_occur(monkeypatch):
     counts = [np.unique(part @ [1, 2, 4, 8], return_counts=True)[1] for part in (X, stats.rows.X)]
     assert len(counts[1]) == 16
     assert np.abs(counts[1] / 300 - counts[0] / 3000).max() < 0.04
-    model = FuzzyTwinCommittee(["linear"], n_landmarks=16, random_state=0)
+    model = FuzzyTwinCommittee(members=["linear"], n_landmarks=16, random_state=0)
     order = rng.permutation(3000)
     found = [clone(model).fit(X[i], y[i]).predict_proba(X) for i in (slice(None), order)]
     np.testing.assert_allclose(*found, atol=1e-9)

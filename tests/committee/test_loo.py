@@ -10,7 +10,9 @@ from tests.committee.helpers import FEW, table
 
 def test_loo_proba_is_what_a_refit_with_the_same_features_predicts():
     X, y = table()
-    model = FuzzyTwinCommittee(["linear", ("rbf", {"gamma": 0.2})], n_landmarks=X[:20]).fit(X, y)
+    model = FuzzyTwinCommittee(members=["linear", ("rbf", {"gamma": 0.2})], n_landmarks=X[:20]).fit(
+        X, y
+    )
     P = model.loo_proba(X, y)
     assert np.allclose(P.sum(axis=1), 1)
     loss = -np.log(P[np.arange(len(y)), y]).mean()
@@ -52,8 +54,8 @@ def test_repeated_rows_in_groups_are_left_out_together():
     X, y = X[:150], y[:150]
     X5, y5, groups = np.repeat(X, 5, axis=0), np.repeat(y, 5), np.repeat(np.arange(150), 5)
     X5 = X5 + 1e-3 * X.std(axis=0) * np.random.default_rng(0).normal(size=X5.shape)
-    once = FuzzyTwinCommittee(FEW).fit(X, y).loo_log_loss_
-    alone = FuzzyTwinCommittee(FEW).fit(X5, y5).loo_log_loss_
-    together = FuzzyTwinCommittee(FEW).fit(X5, y5, groups=groups).loo_log_loss_
+    once = FuzzyTwinCommittee(members=FEW).fit(X, y).loo_log_loss_
+    alone = FuzzyTwinCommittee(members=FEW).fit(X5, y5).loo_log_loss_
+    together = FuzzyTwinCommittee(members=FEW).fit(X5, y5, groups=groups).loo_log_loss_
     assert alone < once / 3
     assert together == pytest.approx(once, rel=0.25)

@@ -219,7 +219,7 @@ def test_overlap_is_not_taken_for_wrong_labels_altogether(name, flipped):
         prepare = uci_preprocessor(name).fit(X[train])
         wrong = np.random.default_rng(fold).random(len(train)) < flipped
         for noise, p in P.items():
-            model = FuzzyTwinCommittee(FEW, noise=noise, random_state=0)
+            model = FuzzyTwinCommittee(members=FEW, noise=noise, random_state=0)
             model.fit(prepare.transform(X[train]), np.where(wrong, 1 - y[train], y[train]))
             p[test] = model.predict_proba(prepare.transform(X[test]))
     losses = {noise: log_loss(y, p) for noise, p in P.items()}
@@ -229,7 +229,7 @@ def test_overlap_is_not_taken_for_wrong_labels_altogether(name, flipped):
 def test_soft_labels_and_modelled_noise_are_refused_together():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="soft labels, which noise='auto' does not support"):
-        FuzzyTwinCommittee(FEW, noise="auto").fit(X, y, membership=np.eye(3)[y])
+        FuzzyTwinCommittee(members=FEW, noise="auto").fit(X, y, membership=np.eye(3)[y])
 
 
 # In the first, names of labels led to another optimum of the noise model once.
@@ -254,4 +254,4 @@ def test_noise_is_the_same_whatever_labels_are_called_and_however_rows_are_order
 def test_noise_is_none_or_auto(noise):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=r"noise=.* is not allowed; use None or 'auto'"):
-        FuzzyTwinCommittee(FEW, noise=noise).fit(X, y)
+        FuzzyTwinCommittee(members=FEW, noise=noise).fit(X, y)

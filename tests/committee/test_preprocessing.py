@@ -105,12 +105,12 @@ def test_plain_numbers_need_no_preprocessor():
         polars(pd.DataFrame(X).rename(columns=str)),
     ]  # fmt: skip
     for form in forms:
-        assert FuzzyTwinCommittee(["linear"]).fit(form, y).preprocessor_ is None, type(form)
+        assert FuzzyTwinCommittee(members=["linear"]).fit(form, y).preprocessor_ is None, type(form)
 
 
 def test_a_fit_to_numbers_forgets_the_preprocessor():
     X, y = make_array()
-    model = FuzzyTwinCommittee(["linear"]).fit(X, y)
+    model = FuzzyTwinCommittee(members=["linear"]).fit(X, y)
     assert model.preprocessor_ is not None
     assert model.fit(np.nan_to_num(X), y).preprocessor_ is None
 
@@ -158,7 +158,7 @@ def test_missing_numbers_where_the_fit_had_none():
 
 def test_clone_and_cross_validation():
     frame, y = make_frame()
-    model = FuzzyTwinCommittee(["linear", "rbf"])
+    model = FuzzyTwinCommittee(members=["linear", "rbf"])
     scores = cross_val_score(clone(model), frame, y, cv=4)
     pipeline = make_pipeline(TablePreprocessor(), model)
     np.testing.assert_allclose(scores, cross_val_score(pipeline, frame, y, cv=4))
@@ -168,15 +168,15 @@ def test_clone_and_cross_validation():
 def test_labels_do_not_change_the_preprocessor():
     """So that leave-one-out values are those of rows whose labels were not used."""
     frame, y = make_frame()
-    one = FuzzyTwinCommittee(["linear"]).fit(frame, y).preprocessor_
-    other = FuzzyTwinCommittee(["linear"]).fit(frame, np.roll(y, 1)).preprocessor_
+    one = FuzzyTwinCommittee(members=["linear"]).fit(frame, y).preprocessor_
+    other = FuzzyTwinCommittee(members=["linear"]).fit(frame, np.roll(y, 1)).preprocessor_
     assert one.schema_ == other.schema_
     np.testing.assert_array_equal(one.transform(frame), other.transform(frame))
 
 
 def test_a_failed_fit_changes_nothing():
     frame, y = make_frame()
-    model = FuzzyTwinCommittee(["linear"]).fit(frame, y)
+    model = FuzzyTwinCommittee(members=["linear"]).fit(frame, y)
     before = model.predict_proba(frame)
     with pytest.raises(ValueError, match="one class"):
         model.fit(frame[["ward", "dose"]], ["a"] * len(y))
@@ -197,7 +197,7 @@ def test_graphs_keep_text_columns():
     onnxruntime = pytest.importorskip("onnxruntime")
     frame, y = make_frame()
     frame = frame[["dose", "age", "ward", "stage"]]
-    model = FuzzyTwinCommittee(["linear", "rbf"]).fit(frame, y)
+    model = FuzzyTwinCommittee(members=["linear", "rbf"]).fit(frame, y)
     session = onnxruntime.InferenceSession(store.to_onnx(model).SerializeToString())
     inputs = {}
     for column in session.get_inputs():
@@ -211,8 +211,10 @@ def test_graphs_keep_text_columns():
 
 def test_effects_are_those_of_the_columns_that_the_committee_has():
     frame, y = make_frame()
-    model = FuzzyTwinCommittee(["linear"]).fit(frame, y)
-    pipeline = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear"])).fit(frame, y)
+    model = FuzzyTwinCommittee(members=["linear"]).fit(frame, y)
+    pipeline = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear"])).fit(
+        frame, y
+    )
     for found, expected in zip(
         explain.column_effects(model, frame), explain.column_effects(pipeline, frame), strict=True
     ):
@@ -222,7 +224,12 @@ def test_effects_are_those_of_the_columns_that_the_committee_has():
 
 @pytest.mark.parametrize(
     "model",
-    [FuzzyTwinSVC(), FuzzyTwinSVCCV(), LeastSquaresSVC(), MembershipWeighted(FuzzyTwinSVC())],
+    [
+        FuzzyTwinSVC(),
+        FuzzyTwinSVCCV(),
+        LeastSquaresSVC(),
+        MembershipWeighted(estimator=FuzzyTwinSVC()),
+    ],
 )
 def test_other_estimators_name_the_remedy(model):
     frame, y = make_frame()
@@ -234,9 +241,9 @@ def test_other_estimators_name_the_remedy(model):
 def test_numbers_and_dates_of_other_frames(convert):
     frame, y = make_frame()
     frame = frame[["dose", "age", "seen"]]
-    expected = FuzzyTwinCommittee("planes").fit(frame, y).predict_proba(frame)
+    expected = FuzzyTwinCommittee(members="planes").fit(frame, y).predict_proba(frame)
     other = convert(frame)
-    got = FuzzyTwinCommittee("planes").fit(other, y).predict_proba(other)
+    got = FuzzyTwinCommittee(members="planes").fit(other, y).predict_proba(other)
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
@@ -244,14 +251,14 @@ def test_intervals_and_integers_of_any_size():
     frame, y = make_frame()
     intervals = pd.cut(frame["age"], 4)
     texts = frame[["dose"]].assign(age=intervals.astype(str))
-    expected = FuzzyTwinCommittee("planes").fit(texts, y).predict_proba(texts)
+    expected = FuzzyTwinCommittee(members="planes").fit(texts, y).predict_proba(texts)
     frame = frame[["dose"]].assign(age=intervals)
     np.testing.assert_array_equal(
-        FuzzyTwinCommittee("planes").fit(frame, y).predict_proba(frame), expected
+        FuzzyTwinCommittee(members="planes").fit(frame, y).predict_proba(frame), expected
     )
     huge = frame.assign(key=[10**20 + i for i in range(len(frame))])
     np.testing.assert_array_equal(
-        FuzzyTwinCommittee("planes").fit(huge, y).predict_proba(huge), expected
+        FuzzyTwinCommittee(members="planes").fit(huge, y).predict_proba(huge), expected
     )
 
 
@@ -267,7 +274,7 @@ def test_rows_without_embeddings():
     vectors = np.random.default_rng(0).normal(size=(len(frame), 3)).tolist()
     vectors[::10] = [None] * len(vectors[::10])
     frame = frame[["dose"]].assign(vector=vectors)
-    model = FuzzyTwinCommittee("planes").fit(frame, y)
+    model = FuzzyTwinCommittee(members="planes").fit(frame, y)
     probabilities = model.predict_proba(frame)
     np.testing.assert_allclose(model.predict_proba(frame[::10]), probabilities[::10], atol=1e-12)
     np.testing.assert_allclose(model.predict_proba(frame[:1]), probabilities[:1], atol=1e-12)
@@ -288,9 +295,9 @@ def test_labels_of_nullable_types(kind, noise):
     y[::9] = 1 - y[::9]
     shift = 0 if kind == "boolean" else 2**53
     labels = pd.Series(y + shift).astype(kind)
-    model = FuzzyTwinCommittee("planes", noise=noise).fit(X, labels)
+    model = FuzzyTwinCommittee(members="planes", noise=noise).fit(X, labels)
     assert model.classes_.tolist() == [shift, shift + 1]
     assert model.classes_.dtype == (bool if kind == "boolean" else np.int64)
     if noise is not None:
-        plain = FuzzyTwinCommittee("planes", noise=noise).fit(X, y)
+        plain = FuzzyTwinCommittee(members="planes", noise=noise).fit(X, y)
         np.testing.assert_array_equal(model.membership_, plain.membership_)

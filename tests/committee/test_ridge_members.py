@@ -15,7 +15,10 @@ def test_a_common_factor_of_weights_leaves_the_median_distance_where_it_is_tied(
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X, s = rng.normal(size=(40, 3)), np.where(rng.random(40) < 0.5, 1, 3)
-        y, model = X[:, 0] + rng.normal(size=40) > 0, FuzzyTwinCommittee(["rbf"], random_state=0)
+        y, model = (
+            X[:, 0] + rng.normal(size=40) > 0,
+            FuzzyTwinCommittee(members=["rbf"], random_state=0),
+        )
         gammas = [clone(model).fit(X, y, f * s).members_[0].gamma for f in (1, factor)]
         assert gammas[0] == pytest.approx(gammas[1], rel=1e-9)
 
@@ -24,7 +27,9 @@ def test_the_last_digit_of_weights_hardly_moves_probabilities():
     """Sums of kernel values that nearly depend on each other lose digits: 2e-3 here once."""
     X, y = make_moons(1600, noise=0.2, random_state=2)
     s = 1 + 1e-15 * np.random.default_rng(0).integers(-2, 3, len(y))
-    model = FuzzyTwinCommittee(["rbf", ("rbf", {"length_scale_factor": 4.0})], n_landmarks=X[:150])
+    model = FuzzyTwinCommittee(
+        members=["rbf", ("rbf", {"length_scale_factor": 4.0})], n_landmarks=X[:150]
+    )
     before = model.fit(X, y).predict_proba(X)
     after = model.fit(X, y, sample_weight=s).predict_proba(X)
     np.testing.assert_allclose(after, before, atol=1e-6)
@@ -42,14 +47,14 @@ def test_fewer_groups_of_equal_rows_than_folds():
 
 def test_landmarks_of_many_rows_are_fewer():
     X, y = table(1600, 5, 2)
-    model = FuzzyTwinCommittee(["rbf"], random_state=0).fit(X, y)
+    model = FuzzyTwinCommittee(members=["rbf"], random_state=0).fit(X, y)
     assert 300 <= len(model.landmarks_) < 1500
     assert model.loo_proba(X, y).shape == (1600, 2)
 
 
 def test_kernels_that_are_not_definite_predict_what_is_left_out():
     X, y = load_iris(return_X_y=True)
-    model = FuzzyTwinCommittee(["sigmoid", "poly", "cosine"]).fit(X, y)
+    model = FuzzyTwinCommittee(members=["sigmoid", "poly", "cosine"]).fit(X, y)
     assert model.score(X, y) > 0.9
     assert model.loo_log_loss_ < 0.3
 
@@ -58,7 +63,7 @@ def test_kernels_that_are_not_definite_predict_what_is_left_out():
 def test_sparse_rows_are_predicted_by_a_model_of_dense_ones_and_the_other_way_round(form):
     X, y = load_iris(return_X_y=True)
     for learned, other in ((X, form(X)), (form(X), X)):
-        model = FuzzyTwinCommittee(FEW).fit(learned, y)
+        model = FuzzyTwinCommittee(members=FEW).fit(learned, y)
         P = model.predict_proba(learned)
         np.testing.assert_allclose(model.predict_proba(other), P, atol=1e-9)
         np.testing.assert_allclose(
@@ -70,7 +75,8 @@ def test_dense_landmarks_of_sparse_rows():
     X, y = table(40)
     X = sparse.csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
     dense, thin = (
-        FuzzyTwinCommittee(FEW, n_landmarks=marks).fit(X, y) for marks in (X[:9].toarray(), X[:9])
+        FuzzyTwinCommittee(members=FEW, n_landmarks=marks).fit(X, y)
+        for marks in (X[:9].toarray(), X[:9])
     )
     np.testing.assert_allclose(dense.predict_proba(X), thin.predict_proba(X), atol=1e-9)
 
@@ -78,14 +84,14 @@ def test_dense_landmarks_of_sparse_rows():
 @pytest.mark.parametrize("factor", [1e200, 1e-200])
 def test_a_length_scale_beyond_all_numbers_is_named(factor):
     with pytest.raises(ValueError, match="length_scale_factor=1e"):
-        FuzzyTwinCommittee([("rbf", {"length_scale_factor": factor})]).fit(*table())
+        FuzzyTwinCommittee(members=[("rbf", {"length_scale_factor": factor})]).fit(*table())
 
 
 @pytest.mark.parametrize("n_landmarks", [40, "auto"])
 def test_the_order_of_rows_does_not_choose_landmarks(n_landmarks):
     X, y = make_moons(1700, noise=0.3, random_state=0)
     order = np.random.default_rng(0).permutation(len(y))
-    model = FuzzyTwinCommittee(FEW, n_landmarks=n_landmarks, random_state=0)
+    model = FuzzyTwinCommittee(members=FEW, n_landmarks=n_landmarks, random_state=0)
     found = [clone(model).fit(X[i], y[i]).predict_proba(X) for i in (slice(None), order)]
     np.testing.assert_allclose(*found, atol=1e-8)
 

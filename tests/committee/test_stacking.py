@@ -81,13 +81,13 @@ def test_cross_fitted_scores_are_those_of_stacking_without_the_fold():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_leave_one_out_probabilities_are_held_out_from_the_stacking(n_classes, noise):
     X, y = table(90, 4, n_classes)
-    model = FuzzyTwinCommittee(FEW, noise=noise).fit(X, y)
+    model = FuzzyTwinCommittee(members=FEW, noise=noise).fit(X, y)
     P = model.loo_proba(X, y)
     p_label = P[np.arange(90), y]
     if noise is None:
         np.testing.assert_allclose(model.conformity_scores_[:, 0], np.sort(1 - p_label), atol=1e-9)
         assert model.loo_log_loss_ == pytest.approx(-np.log(p_label).mean(), abs=1e-9)
-    F = fit_rows(FuzzyTwinCommittee(FEW, noise="auto"), X, y)[1]
+    F = fit_rows(FuzzyTwinCommittee(members=FEW, noise="auto"), X, y)[1]
     in_sample = softmax(model._stacking(model.members_).scores(F), axis=1)
     assert np.log(in_sample[np.arange(90), y]).mean() > np.log(p_label).mean()
 
@@ -104,7 +104,7 @@ def test_hundreds_of_classes():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(200), 3)
     X = rng.normal(size=(200, 12))[y] + 0.5 * rng.normal(size=(600, 12))
-    model = FuzzyTwinCommittee(["linear", "rbf"]).fit(X, y)
+    model = FuzzyTwinCommittee(members=["linear", "rbf"]).fit(X, y)
     assert model.predict_proba(X).shape == (600, 200)
     assert (model.loo_proba(X, y).argmax(axis=1) == y).mean() > 0.5
 
@@ -113,5 +113,5 @@ def test_a_class_of_one_row_is_named_in_a_warning():
     X, y = load_iris(return_X_y=True)
     names = np.array(["a", "b", "c"])[y][:101]
     with pytest.warns(UserWarning, match="y has only one row of 'c'"):
-        FuzzyTwinCommittee(FEW).fit(X[:101], names)
-    FuzzyTwinCommittee(FEW).fit(X[:102], np.array(["a", "b", "c"])[y][:102])
+        FuzzyTwinCommittee(members=FEW).fit(X[:101], names)
+    FuzzyTwinCommittee(members=FEW).fit(X[:102], np.array(["a", "b", "c"])[y][:102])

@@ -46,7 +46,7 @@ def test_arrays_predict_as_scikit_learn(n_classes):
         max_iter=40, max_leaf_nodes=_trees.MAX_LEAVES, early_stopping=False
     )
     boosting.fit(X[np.ix_(rows, columns)], y[rows])
-    trees = BoostedTrees(40).fit(X, y)
+    trees = BoostedTrees(n_rounds=40).fit(X, y)
     new = np.random.default_rng(0).normal(size=(50, 8)).round(1)
     expected = boosting.predict_proba(new[:, columns])
     np.testing.assert_allclose(trees.predict_proba(new), expected, rtol=0, atol=1e-6)
@@ -60,20 +60,22 @@ def test_arrays_predict_as_scikit_learn(n_classes):
 def test_order_of_rows_columns_and_classes_does_not_matter(n_classes):
     X, y = make_classification(300, 7, n_informative=5, n_classes=n_classes, random_state=0)
     weight = np.random.default_rng(1).uniform(0.5, 2, size=300)
-    P = BoostedTrees(30).fit(X, y, weight).predict_proba(X)
+    P = BoostedTrees(n_rounds=30).fit(X, y, weight).predict_proba(X)
     rng = np.random.default_rng(2)
     for _ in range(3):
         rows, columns, names = (rng.permutation(k) for k in (300, 7, n_classes))
-        trees = BoostedTrees(30).fit(X[np.ix_(rows, columns)], names[y[rows]], weight[rows])
+        trees = BoostedTrees(n_rounds=30).fit(
+            X[np.ix_(rows, columns)], names[y[rows]], weight[rows]
+        )
         again = trees.predict_proba(X[:, columns])[:, names]
         np.testing.assert_allclose(again, P, rtol=0, atol=1e-12)
 
 
 def test_increasing_transformations_of_columns_change_nothing():
     X, y = make_thresholds(300)
-    P = BoostedTrees(30).fit(X, y).predict_proba(X)
+    P = BoostedTrees(n_rounds=30).fit(X, y).predict_proba(X)
     moved = np.column_stack([np.exp(X[:, 0]), 5 * X[:, 1] - 7, X[:, 2:]])
-    np.testing.assert_array_equal(BoostedTrees(30).fit(moved, y).predict_proba(moved), P)
+    np.testing.assert_array_equal(BoostedTrees(n_rounds=30).fit(moved, y).predict_proba(moved), P)
 
 
 def test_keys_know_ranks_only():
@@ -90,7 +92,7 @@ def test_trees_are_members_if_labels_follow_thresholds():
     X, y = make_thresholds()
     test_X, test_y = make_thresholds(2000, seed=1)
     model = FuzzyTwinCommittee().fit(X, y)
-    planes = FuzzyTwinCommittee("planes").fit(X, y)
+    planes = FuzzyTwinCommittee(members="planes").fit(X, y)
     assert len(tree_members(model)) == 1
     assert not tree_members(planes)
     assert model.score(test_X, test_y) > planes.score(test_X, test_y) + 0.02
@@ -100,7 +102,7 @@ def test_trees_are_members_if_labels_follow_thresholds():
 def test_trees_are_no_members_if_planes_suffice():
     X, y = make_normals()
     model = FuzzyTwinCommittee().fit(X, y)
-    planes = FuzzyTwinCommittee("planes").fit(X, y)
+    planes = FuzzyTwinCommittee(members="planes").fit(X, y)
     assert not tree_members(model)
     np.testing.assert_array_equal(model.predict_proba(X), planes.predict_proba(X))
 
@@ -228,6 +230,6 @@ def test_trees_refuse_what_they_cannot_use():
     with pytest.raises(NotFittedError):
         BoostedTrees().predict_proba(X)
     with pytest.raises(ValueError, match="6 features"):
-        BoostedTrees(4).fit(X, y).predict_proba(X[:, :2])
+        BoostedTrees(n_rounds=4).fit(X, y).predict_proba(X[:, :2])
     with pytest.raises(ValueError, match="NaN"):
         BoostedTrees().fit(np.where(X > 2, np.nan, X), y)

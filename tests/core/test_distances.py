@@ -108,7 +108,7 @@ def test_from_rows_to_labels_by_loops(planes, rule, K):
     rng = np.random.default_rng(3)
     y = rng.integers(K, size=120)
     X = rng.normal(size=(120, 3)) + rng.normal(size=(K, 3))[y]
-    model = FuzzyTwinSVC(planes, rule=rule, margin_width=0.8, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, rule=rule, margin_width=0.8, multi_class="ovr").fit(X, y)
     delta, gamma = model.fuzzy_distance(X)
     u = model.predict_membership(X)
     for i in range(0, 120, 7):

@@ -332,7 +332,7 @@ def test_a_fit_takes_little_memory_beside_the_rows(planes):
     X, y = tall()
     tracemalloc.start()
     try:
-        FuzzyTwinSVC(planes).fit(X, y)
+        FuzzyTwinSVC(planes=planes).fit(X, y)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -27,7 +27,7 @@ def rows_of(spread, n=1500, d=6, seed=0):
 )
 def test_the_label_is_the_greatest_membership(spread, planes, rule, form):
     X, y = rows_of(spread)
-    model = FuzzyTwinSVC(planes, rule=rule, C=np.linspace(0.5, 2, K)).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, rule=rule, C=np.linspace(0.5, 2, K)).fit(X, y)
     X = form(X)
     assert_array_equal(model.predict(X), model.predict_membership(X).argmax(axis=1))
 

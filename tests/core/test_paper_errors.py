@@ -138,8 +138,12 @@ def test_6_in_the_sum_of_both_slacks_the_widths_cancel(toy):
         apart.append(xi1**2 + xi2**2)
     np.testing.assert_allclose(sums, np.tile(4 * (1 - f) ** 2, (3, 1)), rtol=1e-9, atol=1e-12)
     assert np.ptp(apart, axis=0).min() > 0
-    _, narrow = FuzzyTwinSVC("fuzzy", margin_width=0.5).fit(X, y, membership=mu).fuzzy_distance(X)
-    _, wide = FuzzyTwinSVC("fuzzy", margin_width=1.0).fit(X, y, membership=mu).fuzzy_distance(X)
+    _, narrow = (
+        FuzzyTwinSVC(planes="fuzzy", margin_width=0.5).fit(X, y, membership=mu).fuzzy_distance(X)
+    )
+    _, wide = (
+        FuzzyTwinSVC(planes="fuzzy", margin_width=1.0).fit(X, y, membership=mu).fuzzy_distance(X)
+    )
     assert (wide > narrow).all()
 
 
@@ -147,7 +151,7 @@ def test_7_widths_come_out_negative_where_nothing_forbids_it(toy):
     X, y, mu = toy
     free = fit_m2("stationary", X, y, mu)
     assert (free.width_coef_ < 0).any()
-    ours = FuzzyTwinSVC("fuzzy").fit(X, y, membership=mu)
+    ours = FuzzyTwinSVC(planes="fuzzy").fit(X, y, membership=mu)
     assert (ours.width_coef_ >= 0).all()
     assert (ours.width_intercept_ >= 0).all()
     assert (ours.width_intercept_ > 0).any()
@@ -160,7 +164,7 @@ def test_8_definition_1_gives_crisp_planes_a_width(toy):
     printed = np.abs(X @ (w + c).T) / np.linalg.norm(w, axis=1)
     assert printed.min() > 0
     assert (crisp.fuzzy_distance(X)[1] == 0).all()
-    fuzzy = FuzzyTwinSVC("fuzzy").fit(X, y)  # and d has no part in it; in ours it has
+    fuzzy = FuzzyTwinSVC(planes="fuzzy").fit(X, y)  # and d has no part in it; in ours it has
     at_zero = fuzzy.fuzzy_distance(np.zeros((1, 3)))[1]
     expected = fuzzy.width_intercept_ / np.linalg.norm(fuzzy.coef_, axis=1)
     np.testing.assert_allclose(at_zero, [expected])

@@ -229,8 +229,8 @@ def test_a_model_without_a_fit_says_so(frame):
 @pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
 def test_predictions_are_lazy(n_classes, planes):
     X, y, weights, *_ = table(n_classes)
-    model = FuzzyTwinSVC(planes).fit(chunked(X), chunked(y))
-    wanted = InMemory(planes).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes).fit(chunked(X), chunked(y))
+    wanted = InMemory(planes=planes).fit(X, y)
     looked_at = []
 
     def look(block):
@@ -357,8 +357,10 @@ def test_bad_collections_are_named(frame):
 
 def test_on_a_cluster(client):
     X, y, weights, *_ = table(5, 1e6)
-    found = FuzzyTwinSVC("fuzzy", membership="center").fit(chunked(X), chunked(y), chunked(weights))
-    assert_same(found, InMemory("fuzzy", membership="center").fit(X, y, weights))
+    found = FuzzyTwinSVC(planes="fuzzy", membership="center").fit(
+        chunked(X), chunked(y), chunked(weights)
+    )
+    assert_same(found, InMemory(planes="fuzzy", membership="center").fit(X, y, weights))
     assert_array_equal(found.predict(chunked(X)).compute(), found.to_sklearn().predict(X))
 
 

@@ -59,7 +59,7 @@ def test_few_rows_of_a_frame_with_soft_labels_are_read_once(rows):
     frame = pd.DataFrame(X, columns=names).assign(y=y, **dict(zip("abc", soft.T, strict=True)))
     wanted = InMemory(MEMBERS).fit(frame[names], y, membership=soft)
     table = dd.from_pandas(frame, npartitions=3)
-    found = FuzzyTwinCommittee(MEMBERS).fit(table, "y", membership=["a", "b", "c"])
+    found = FuzzyTwinCommittee(members=MEMBERS).fit(table, "y", membership=["a", "b", "c"])
     assert_allclose(found.predict_proba(table).compute(), wanted.predict_proba(frame[names]))
     sets = found.predict_set(table, 0.8).compute()
     assert_array_equal(sets, wanted.predict_set(frame[names], 0.8))
@@ -76,7 +76,7 @@ def test_groups_of_dask_rows_are_refused(rows):
 def test_label_issues_are_those_of_a_file(rows, client, tmp_path, step):
     X, y = rows[0][::step], rows[1][::step].copy()
     y[::15] = "bee"
-    committee = FuzzyTwinCommittee(MEMBERS, n_landmarks=X[:: 500 // step], noise="auto")
+    committee = FuzzyTwinCommittee(members=MEMBERS, n_landmarks=X[:: 500 // step], noise="auto")
     frame = pd.DataFrame(X, columns=["p", "q", "r"]).assign(y=y)
     found = find_label_issues(dd.from_pandas(frame, npartitions=3), "y", estimator=committee)
     wanted = files.find_label_issues(

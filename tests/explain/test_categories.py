@@ -26,7 +26,7 @@ def table():
     return frame, np.where(rng.random(240) < 1 / (1 + np.exp(-odds)), "ill", "well")
 
 
-CLASSIFIERS = (FuzzyTwinCommittee(["linear", "rbf"]), FuzzyTwinSVC(), LogisticRegression())
+CLASSIFIERS = (FuzzyTwinCommittee(members=["linear", "rbf"]), FuzzyTwinSVC(), LogisticRegression())
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda model: type(model).__name__)
@@ -58,7 +58,7 @@ def test_an_effect_is_the_change_from_the_other_values_of_the_column(table, clas
 
 def test_an_explanation_tells_the_column_and_what_changes_in_it(table):
     frame, y = table
-    model = FuzzyTwinCommittee(["linear"]).fit(frame, y)
+    model = FuzzyTwinCommittee(members=["linear"]).fit(frame, y)
     (entry,) = explain(model, frame, y, label="ill")
     by_name = {column["name"]: column for column in entry["columns"]}
     age, none = by_name["age"], by_name["pain = none"]
@@ -90,8 +90,8 @@ def test_a_category_of_one_value_has_no_effect(table):
 def test_the_picture_tells_what_changes(table):
     pytest.importorskip("matplotlib").use("Agg")
     frame, y = table
-    model = FuzzyTwinCommittee(["linear"]).fit(frame, y)
+    model = FuzzyTwinCommittee(members=["linear"]).fit(frame, y)
     assert "instead of the others" in EffectsDisplay.from_estimator(model, frame).ax_.get_xlabel()
-    numbers = FuzzyTwinCommittee(["linear"]).fit(frame[["age"]], y)
+    numbers = FuzzyTwinCommittee(members=["linear"]).fit(frame[["age"]], y)
     display = EffectsDisplay.from_estimator(numbers, frame[["age"]])
     assert "instead" not in display.ax_.get_xlabel()

@@ -23,9 +23,9 @@ X, Y = load_iris(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def model():
-    return FuzzyTwinCommittee(["linear", ("rbf", {"length_scale_factor": 1.0}), "laplacian"]).fit(
-        X, Y
-    )
+    return FuzzyTwinCommittee(
+        members=["linear", ("rbf", {"length_scale_factor": 1.0}), "laplacian"]
+    ).fit(X, Y)
 
 
 @pytest.fixture
@@ -56,7 +56,9 @@ def test_a_pipeline_with_gaps_and_categories_is_explained_by_its_columns():
     frame = pd.DataFrame({"age": rng.normal(50, 9, 120), "town": rng.choice(["Rom", "Bonn"], 120)})
     y = np.where((frame["age"] > 55) ^ (rng.random(120) < 0.1), "ill", "well")
     frame.loc[::10, "age"] = np.nan
-    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(frame, y)
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear", "rbf"])).fit(
+        frame, y
+    )
     (entry,) = explain(model, frame, y, label="ill")
     assert entry["class"] == "ill"
     assert entry["vagueness"] == 0
@@ -69,7 +71,7 @@ def test_a_pipeline_with_gaps_and_categories_is_explained_by_its_columns():
 def test_effects_of_many_rows_and_columns_are_quick():
     """The cost is bounded by a sample of the rows, however many landmarks there are."""
     A, b = make_classification(400, 60, n_informative=8, random_state=0)
-    model = FuzzyTwinCommittee(["rbf"]).fit(A, b)
+    model = FuzzyTwinCommittee(members=["rbf"]).fit(A, b)
     calls = []
     predict = model.predict_proba
     model.predict_proba = lambda rows: calls.append(len(rows)) or predict(rows)
@@ -95,7 +97,7 @@ def test_the_members_and_their_weights_are_drawn(model, pyplot):
     assert display.names[0].startswith("linear")
     assert f"{model.loo_log_loss_:.3f}" in ax.get_title()
     display.figure_.canvas.draw()
-    piped = make_pipeline(StandardScaler(), FuzzyTwinCommittee(["linear"])).fit(X, Y)
+    piped = make_pipeline(StandardScaler(), FuzzyTwinCommittee(members=["linear"])).fit(X, Y)
     assert len(CommitteeDisplay.from_estimator(piped).names) == 1
     assert display.plot().ax_ is not ax
 

@@ -131,7 +131,11 @@ def test_explain_names_columns_the_strongest_first():
 
 def test_vagueness_is_the_mean_width_at_own_rows():
     X, y = load_iris(return_X_y=True)
-    model = FuzzyTwinSVC(planes="fuzzy", multi_class="ovr") if _has_ovr() else FuzzyTwinSVC("fuzzy")
+    model = (
+        FuzzyTwinSVC(planes="fuzzy", multi_class="ovr")
+        if _has_ovr()
+        else FuzzyTwinSVC(planes="fuzzy")
+    )
     model.fit(X, y)
     for k, entry in enumerate(explain(model, X, y)):
         own = abs(X[y == k]).mean(axis=0)

@@ -24,10 +24,10 @@ def numbers(frame):
 @pytest.mark.parametrize("kind", ["parquet", "csv", "function"])
 def test_few_rows_need_one_pass(frame, tmp_path, kind):
     y = frame["y"].to_numpy(str)
-    wanted = FuzzyTwinCommittee(MEMBERS).fit(frame[FEATURES], y, frame["w"])
+    wanted = FuzzyTwinCommittee(members=MEMBERS).fit(frame[FEATURES], y, frame["w"])
     found = files.fit(
-        FuzzyTwinCommittee(MEMBERS), write(frame, kind, tmp_path), target="y", features=FEATURES,
-        sample_weight="w", batch_rows=100,
+        FuzzyTwinCommittee(members=MEMBERS), write(frame, kind, tmp_path), target="y",
+        features=FEATURES, sample_weight="w", batch_rows=100,
     )  # fmt: skip
     assert_array_equal(found.feature_names_in_, FEATURES)
     assert_allclose(found.predict_proba(frame[FEATURES]), wanted.predict_proba(frame[FEATURES]))
@@ -39,7 +39,7 @@ def test_few_rows_need_one_pass(frame, tmp_path, kind):
 def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, degrees):
     monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
     X, y = numbers(frame)
-    model = FuzzyTwinCommittee(MEMBERS, n_landmarks=X[:20], class_weight="balanced")
+    model = FuzzyTwinCommittee(members=MEMBERS, n_landmarks=X[:20], class_weight="balanced")
     given = None if degrees is None else frame[degrees].to_numpy()
     wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y, frame["w"], given)
     passes = []
@@ -57,7 +57,7 @@ def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, 
 def test_landmarks_are_the_same_however_rows_are_ordered_and_cut(frame, monkeypatch):
     monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
     X, y = numbers(frame)
-    model = FuzzyTwinCommittee(MEMBERS, n_landmarks=25, random_state=0)
+    model = FuzzyTwinCommittee(members=MEMBERS, n_landmarks=25, random_state=0)
     wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y)
     mixed = frame.sample(frac=1.0, random_state=0)
     files.fit(model, lambda: iter(batches_of(mixed, 150)), target="y", features=FEATURES)
@@ -65,7 +65,7 @@ def test_landmarks_are_the_same_however_rows_are_ordered_and_cut(frame, monkeypa
 
 
 def test_probabilities_are_written_and_class_weights_move_labels(frame, tmp_path):
-    model = FuzzyTwinCommittee(MEMBERS, class_weight={**dict.fromkeys("bcde", 1), "a": 5})
+    model = FuzzyTwinCommittee(members=MEMBERS, class_weight={**dict.fromkeys("bcde", 1), "a": 5})
     model.fit(frame[FEATURES], frame["y"].to_numpy(str))
     path = write(frame, "parquet", tmp_path)
     assert files.predict(model, path, tmp_path / "out.csv", keep="y", batch_rows=200) == 700
@@ -80,7 +80,7 @@ def test_probabilities_are_written_and_class_weights_move_labels(frame, tmp_path
 
 
 def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
-    committee = FuzzyTwinCommittee(MEMBERS)
+    committee = FuzzyTwinCommittee(members=MEMBERS)
     fails("FuzzyTwinCommittee takes several passes", iter(batches_of(frame)), committee)
     fails(
         "no row has this label; remove it",
@@ -95,7 +95,7 @@ def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
     fails(
         "needs all rows at once",
         batches_of(frame),
-        FuzzyTwinCommittee(["linear", RandomForestClassifier(5)]),
+        FuzzyTwinCommittee(members=["linear", RandomForestClassifier(5)]),
     )
 
 
@@ -105,7 +105,7 @@ def test_classes_without_weight_are_left_out_of_soft_labels(frame, monkeypatch):
     soft = frame[SOFT].to_numpy() + 1e-3
     soft[:, 1] = 0.0
     batches = [(X[i::3], y[i::3], None, soft[i::3]) for i in range(3)]
-    model = FuzzyTwinCommittee(MEMBERS, n_landmarks=X[:20])
+    model = FuzzyTwinCommittee(members=MEMBERS, n_landmarks=X[:20])
     wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y, None, soft)
     files.fit(model, lambda: iter(batches))
     assert_array_equal(model.classes_, np.delete(np.unique(y), 1))

@@ -58,14 +58,14 @@ def test_every_form(form, tmp_path):
         None,
         "center",
         "hyperplane",
-        CenterMembership("exponential", imbalance=True),
-        HyperplaneMembership("distance"),
+        CenterMembership(decay="exponential", imbalance=True),
+        HyperplaneMembership(kind="distance"),
     ],
 )
 def test_memberships(K, offset, planes, membership, tmp_path):
     frame = make_table(K=K, offset=offset)
     source = write(frame, "parquet", tmp_path)
-    machine = FuzzyTwinSVC(planes, membership=membership, class_weight="balanced")
+    machine = FuzzyTwinSVC(planes=planes, membership=membership, class_weight="balanced")
     assert_same(from_source(machine, source, sample_weight="w"), in_memory(machine, frame, "w"))
 
 
@@ -73,13 +73,13 @@ def test_memberships(K, offset, planes, membership, tmp_path):
 def test_degrees_and_soft_labels(scope, membership, offset, tmp_path):
     frame = make_table(offset=offset)
     source = write(frame, "parquet", tmp_path)
-    machine = FuzzyTwinSVC("fuzzy", membership="center", membership_scope=scope)
+    machine = FuzzyTwinSVC(planes="fuzzy", membership="center", membership_scope=scope)
     model = from_source(machine, source, sample_weight="w", membership=membership)
     assert_same(model, in_memory(machine, frame, "w", membership))
 
 
 @pytest.mark.parametrize(
-    "machine", [LeastSquaresTwinSVC(0.3), LeastSquaresSVC(), ProximalSVC(), GEPSVC()], ids=repr
+    "machine", [LeastSquaresTwinSVC(C=0.3), LeastSquaresSVC(), ProximalSVC(), GEPSVC()], ids=repr
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_other_machines_and_float32(machine, dtype, tmp_path):

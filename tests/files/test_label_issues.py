@@ -28,7 +28,9 @@ def frame():
 
 def committee(frame):
     members = ["linear", ("rbf", {"length_scale_factor": 0.5})]
-    return FuzzyTwinCommittee(members, n_landmarks=frame[FEATURES][:20].to_numpy(), noise="auto")
+    return FuzzyTwinCommittee(
+        members=members, n_landmarks=frame[FEATURES][:20].to_numpy(), noise="auto"
+    )
 
 
 def found(frame, source, folder, **options):

@@ -98,7 +98,7 @@ def test_kept_columns_with_the_names_of_predictions(tmp_path):
 def test_predictions_of_pipelines(named, wrap, tmp_path):
     frame = make_table()
     X = frame[FEATURES] if named else frame[FEATURES].to_numpy()
-    model = wrap(make_pipeline(StandardScaler(), FuzzyTwinSVC("fuzzy"))).fit(X, frame["y"])
+    model = wrap(make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy"))).fit(X, frame["y"])
     rows = frame[FEATURES].to_numpy()
     sources = [write(frame[FEATURES], "parquet", tmp_path), [rows[:700], rows[700:]]]
     for i, source in enumerate(sources):

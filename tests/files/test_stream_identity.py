@@ -98,7 +98,7 @@ def test_files_find_label_issues_equals_the_one_in_memory(path):
 def test_csv_files_are_written_in_the_style_of_the_source(path):
     if path.endswith("parquet"):
         path = read_table(path).read().cells.drop_columns("embedding")  # decimal commas, no style
-    model = files.fit(FuzzyTwinCommittee(["linear"]), path, target="sick")
+    model = files.fit(FuzzyTwinCommittee(members=["linear"]), path, target="sick")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # of limits in files
         files.predict(model, path, "p.csv", keep="key")

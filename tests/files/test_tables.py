@@ -25,9 +25,12 @@ def mixed():
 def test_a_committee_takes_text_and_missing_values(mixed, form, features, tmp_path):
     """From files and from frames that a function makes, all columns or some of them."""
     names = features or [*FEATURES, "ward"]
-    expected = FuzzyTwinCommittee("planes").fit(mixed[names], mixed["y"].to_numpy(str))
+    expected = FuzzyTwinCommittee(members="planes").fit(mixed[names], mixed["y"].to_numpy(str))
     model = files.fit(
-        FuzzyTwinCommittee("planes"), write(mixed, form, tmp_path), target="y", features=features
+        FuzzyTwinCommittee(members="planes"),
+        write(mixed, form, tmp_path),
+        target="y",
+        features=features,
     )
     used = [c["name"] for c in model.preprocessor_.schema_["columns"] if c["kind"] != "dropped"]
     assert used == names
@@ -39,9 +42,14 @@ def test_numbers_need_no_preprocessor(tmp_path):
     frame = make_table(300, K=2)[[*FEATURES, "y"]].assign(code=np.arange(300) % 3, same=1.0)
     names = [*FEATURES, "code", "same"]
     model = files.fit(
-        FuzzyTwinCommittee("planes"), write(frame, "csv", tmp_path), target="y", batch_rows=70
+        FuzzyTwinCommittee(members="planes"),
+        write(frame, "csv", tmp_path),
+        target="y",
+        batch_rows=70,
     )
-    expected = FuzzyTwinCommittee("planes").fit(frame[names].to_numpy(), frame["y"].to_numpy(str))
+    expected = FuzzyTwinCommittee(members="planes").fit(
+        frame[names].to_numpy(), frame["y"].to_numpy(str)
+    )
     assert model.preprocessor_ is None
     assert_array_equal(model.feature_names_in_, names)
     assert_allclose(

@@ -164,8 +164,8 @@ def test_linear_landmarks_are_the_linear_machine(either):
 
 def test_widths_are_on_the_columns(either):
     X, y = either
-    uses_kernel = FuzzyTwinSVC("fuzzy", kernel="rbf").fit(X, y)
-    linear = FuzzyTwinSVC("fuzzy").fit(X, y)
+    uses_kernel = FuzzyTwinSVC(planes="fuzzy", kernel="rbf").fit(X, y)
+    linear = FuzzyTwinSVC(planes="fuzzy").fit(X, y)
     crisp = FuzzyTwinSVC(kernel="rbf").fit(X, y)
     assert uses_kernel.width_coef_.shape == (len(uses_kernel.coef_), X.shape[1])
     assert_allclose(uses_kernel.width_coef_, linear.width_coef_, rtol=1e-12)
@@ -224,7 +224,7 @@ def test_callable_membership_sees_the_rows(two):
 # --- weights
 
 
-WAYS = [None, "center", "hyperplane", NeighborMembership(3)]
+WAYS = [None, "center", "hyperplane", NeighborMembership(k=3)]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -232,7 +232,7 @@ WAYS = [None, "center", "hyperplane", NeighborMembership(3)]
 def test_an_integer_weight_is_a_repetition(three, way, planes):
     X, y = three
     weight = np.random.default_rng(0).integers(0, 4, len(y))
-    model = FuzzyTwinSVC(planes, alpha=10.0, membership=way, kernel="rbf")
+    model = FuzzyTwinSVC(planes=planes, alpha=10.0, membership=way, kernel="rbf")
     one = clone(model).fit(X, y, sample_weight=weight)
     other = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert one.landmark_map_.gamma == pytest.approx(other.landmark_map_.gamma)

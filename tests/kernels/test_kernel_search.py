@@ -39,7 +39,7 @@ def test_search_gives_the_scores_of_grid_search(either, n_landmarks):
     rules = ("distance", "residual")
     folds = StratifiedKFold(2, shuffle=True, random_state=0)
     search = FuzzyTwinSVCCV(
-        Cs, alphas=alphas, memberships=memberships, rules=rules, cv=folds,
+        Cs=Cs, alphas=alphas, memberships=memberships, rules=rules, cv=folds,
         kernels=("linear", "rbf"), gammas=gammas, n_landmarks=n_landmarks, random_state=0,
     ).fit(X, y)  # fmt: skip
     rest = {
@@ -66,7 +66,7 @@ def test_search_with_weights_and_other_kernels(two, scoring):
     folds = PredefinedSplit(np.arange(len(y)) % 3)
     Cs, alphas, gammas = (0.5, 2.0), (1.0,), (0.1, 0.5)
     search = FuzzyTwinSVCCV(
-        Cs, alphas=alphas, memberships=(None,), cv=folds, scoring=scoring, gammas=gammas,
+        Cs=Cs, alphas=alphas, memberships=(None,), cv=folds, scoring=scoring, gammas=gammas,
         kernels=("laplacian", "poly"), degree=2, coef0=1.0, class_weight="balanced",
     ).fit(X, y, sample_weight=weight)  # fmt: skip
     with sklearn.config_context(enable_metadata_routing=True):
@@ -106,7 +106,7 @@ def test_search_of_sparse_rows(two):
     X, y = two
     X = np.where(np.abs(X) > 0.5, X, 0.0)
     search = FuzzyTwinSVCCV(
-        (0.5, 2.0), kernels=("linear", "rbf"), memberships=(None, "neighbor"), cv=3,
+        Cs=(0.5, 2.0), kernels=("linear", "rbf"), memberships=(None, "neighbor"), cv=3,
         alphas=(0.1, 10.0),
     )  # fmt: skip
     dense, rows = clone(search).fit(X, y), clone(search).fit(sparse.csr_array(X), y)
@@ -130,7 +130,7 @@ def test_search_of_sparse_rows(two):
 )
 def test_bad_values_of_a_search(two, given, match):
     X, y = two
-    search = FuzzyTwinSVCCV((1.0,), memberships=(None,)).fit(X, y)
+    search = FuzzyTwinSVCCV(Cs=(1.0,), memberships=(None,)).fit(X, y)
     before = search.predict_membership(X)
     with pytest.raises(ValueError, match=match):
         search.set_params(**given).fit(X, y)
@@ -142,7 +142,7 @@ def test_picture_of_a_search_is_of_one_kernel(two):
     plt = pytest.importorskip("matplotlib.pyplot")
     X, y = two
     search = FuzzyTwinSVCCV(
-        (0.5, 2.0), alphas=(1.0,), memberships=(None,), rules=("distance",), gammas=(0.1, 1.0),
+        Cs=(0.5, 2.0), alphas=(1.0,), memberships=(None,), rules=("distance",), gammas=(0.1, 1.0),
         kernels=("linear", "rbf"), cv=3,
     ).fit(X, y)  # fmt: skip
     display = plot.ValidationSurfaceDisplay.from_estimator(search)
@@ -161,7 +161,7 @@ def test_picture_of_curved_planes(two):
     plt = pytest.importorskip("matplotlib.pyplot")
     X, y = two
     X = X[:, :2]
-    model = FuzzyTwinSVC("fuzzy", kernel="rbf").fit(X, y)
+    model = FuzzyTwinSVC(planes="fuzzy", kernel="rbf").fit(X, y)
     display = plot.PlanesDisplay.from_estimator(model, X, y, grid_resolution=20)
     plt.close(display.figure_)
     rows = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])

@@ -33,7 +33,7 @@ def test_sparse_rows(three, name, planes):
     X = np.where(np.abs(X) > 0.5, X, 0.0)
     X[3] = 0.0
     model = FuzzyTwinSVC(
-        planes, n_landmarks=30, random_state=0, membership="center", **KERNELS[name]
+        planes=planes, n_landmarks=30, random_state=0, membership="center", **KERNELS[name]
     )
     dense = clone(model).fit(X, y)
     for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_array):
@@ -169,7 +169,7 @@ def test_chi_squared_by_a_callable():
 @scikit_learn_checks(
     FuzzyTwinSVC(kernel="rbf"),
     slow=[
-        FuzzyTwinSVC("fuzzy", kernel="rbf", membership="center"),
+        FuzzyTwinSVC(planes="fuzzy", kernel="rbf", membership="center"),
         FuzzyTwinSVC(kernel="laplacian", membership="neighbor"),
         FuzzyTwinSVC(kernel="poly", membership=CenterMembership(), membership_scope="both"),
         # Without a ridge its planes go through all rows, whatever they weigh.

@@ -128,7 +128,7 @@ def test_every_form(kernel, membership, form):
 @pytest.mark.parametrize(
     "model",
     [
-        FuzzyTwinSVC("fuzzy", membership="center", membership_scope="both"),
+        FuzzyTwinSVC(planes="fuzzy", membership="center", membership_scope="both"),
         LeastSquaresTwinSVC(),
         LeastSquaresSVC(),
     ],
@@ -159,7 +159,7 @@ def test_linear_estimators(model):
 def test_streams_and_files(kernel, form, tmp_path):
     pytest.importorskip("pyarrow")
     X, y = make()
-    model = FuzzyTwinSVC("fuzzy", n_landmarks=X[:20], **ALL_KERNELS[kernel])
+    model = FuzzyTwinSVC(planes="fuzzy", n_landmarks=X[:20], **ALL_KERNELS[kernel])
     expected = clone(model).fit(X, y).predict_membership(X)
     batches = [(form(X[:30]), y[:30]), (form(X[30:]), y[30:])]
     befores = [kept(S) for S, _ in batches]

@@ -248,7 +248,9 @@ def test_suggestions_help_whether_labels_are_annotations_or_outcomes():
 def test_a_committee_may_be_given():
     X, y = CANCER
     labels, wrong = flipped(y)
-    report = find_label_issues(X, labels, estimator=FuzzyTwinCommittee(["linear"], verbose=1))
+    report = find_label_issues(
+        X, labels, estimator=FuzzyTwinCommittee(members=["linear"], verbose=1)
+    )
     assert report.method == "leave-one-out predictions of a committee (linear)"
     assert roc_auc_score(wrong, -report.label_quality) > 0.95
     assert isinstance(report.estimator, FuzzyTwinCommittee)
@@ -654,7 +656,7 @@ def labelled_frame(n=60):
     return frame, pd.Series(np.where(sick, "yes", "no"), name="disease")
 
 
-@pytest.mark.parametrize("fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit])
+@pytest.mark.parametrize("fit", [find_label_issues, FuzzyTwinCommittee(members=["linear"]).fit])
 @pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, "arrow"])
 def test_a_column_that_gives_the_label_away_gets_a_warning_with_the_remedy(fit, convert):
     frame, y = labelled_frame()
@@ -725,7 +727,7 @@ def test_an_annotator_without_any_vote_is_named():
 
 
 @pytest.mark.parametrize(
-    "fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit, FuzzyTwinSVC().fit]
+    "fit", [find_label_issues, FuzzyTwinCommittee(members=["linear"]).fit, FuzzyTwinSVC().fit]
 )
 def test_labels_in_another_order_of_the_index_get_a_warning(fit):
     frame, y = labelled_frame()
@@ -737,7 +739,7 @@ def test_labels_in_another_order_of_the_index_get_a_warning(fit):
     fit(X.set_axis([0] * 60), y)
 
 
-@pytest.mark.parametrize("fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit])
+@pytest.mark.parametrize("fit", [find_label_issues, FuzzyTwinCommittee(members=["linear"]).fit])
 def test_labels_that_differ_in_case_or_spaces_get_a_warning(fit):
     frame, y = labelled_frame()
     X = frame[["age", "dose"]].to_numpy()
@@ -751,7 +753,7 @@ def test_labels_that_differ_in_case_or_spaces_get_a_warning(fit):
 
 
 @pytest.mark.parametrize(
-    "fit", [find_label_issues, FuzzyTwinCommittee(["linear"]).fit, FuzzyTwinSVC().fit]
+    "fit", [find_label_issues, FuzzyTwinCommittee(members=["linear"]).fit, FuzzyTwinSVC().fit]
 )
 def test_truth_values_in_a_column_of_objects_are_labels(fit):
     frame, y = labelled_frame()

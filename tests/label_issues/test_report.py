@@ -74,7 +74,7 @@ def test_a_frame_with_text_categories_dates_and_missing_values():
     assert set(issues.sample_for_review(10)) <= set(frame.index)
     reviewed = issues.with_reviews({"visit 3": "yes"})
     assert reviewed.suggested_labels[3] == "yes"
-    committee = FuzzyTwinCommittee(["linear"])
+    committee = FuzzyTwinCommittee(members=["linear"])
     assert find_label_issues(frame, "disease", estimator=committee).separable
 
 

@@ -19,9 +19,9 @@ from fuzzytwin.memberships import (
 
 WAYS = {
     "center": CenterMembership(),
-    "exponential": CenterMembership("exponential", beta=0.7),
+    "exponential": CenterMembership(decay="exponential", beta=0.7),
     "relative": HyperplaneMembership(),
-    "plane distance": HyperplaneMembership("distance", C=2.0, alpha=0.1),
+    "plane distance": HyperplaneMembership(kind="distance", C=2.0, alpha=0.1),
     "neighbor": NeighborMembership(k=7),
     "entropy": EntropyMembership(k=7, bins=4, beta=0.2),
     "intuitionistic": IntuitionisticMembership(),
@@ -51,7 +51,7 @@ def center_by_loops(X, y, s, decay, beta, eps):
 @pytest.mark.parametrize("decay", ["linear", "exponential"])
 def test_center(decay):
     X, y, s = make()
-    got = CenterMembership(decay, beta=0.7, eps=1e-3)(X, y, s)
+    got = CenterMembership(decay=decay, beta=0.7, eps=1e-3)(X, y, s)
     np.testing.assert_allclose(got, center_by_loops(X, y, s, decay, 0.7, 1e-3), rtol=1e-9)
 
 
@@ -59,7 +59,7 @@ def test_center(decay):
 @pytest.mark.parametrize("K", [2, 3])
 def test_hyperplane(kind, K):
     X, y, s = make(K=K)
-    got = HyperplaneMembership(kind, C=2.0, alpha=0.5, eps=1e-3)(X, y, s)
+    got = HyperplaneMembership(kind=kind, C=2.0, alpha=0.5, eps=1e-3)(X, y, s)
     model = FuzzyTwinSVC(C=2.0, alpha=0.5).fit(X, y, s)
     u = model.predict_membership(X)
     delta, _ = model.set_params(multi_class="ovr").fit(X, y, s).fuzzy_distance(X)
@@ -76,7 +76,7 @@ def test_hyperplane(kind, K):
 
 def test_a_plane_without_direction_favours_none_of_its_samples():
     X = np.array([[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]])  # the middle class: w = 0
-    mu = HyperplaneMembership("distance", alpha=0.0)(X, [0, 0, 1, 1, 2, 2])
+    mu = HyperplaneMembership(kind="distance", alpha=0.0)(X, [0, 0, 1, 1, 2, 2])
     np.testing.assert_array_equal(mu[2:4], 1)
     assert (mu[[1, 4]] < mu[[0, 5]]).all()
 
@@ -135,7 +135,7 @@ def test_entropy_is_not_moved_by_rounding():
 def test_intuitionistic(radius):
     X, y, s = make()
     eps = 1e-3
-    got = IntuitionisticMembership(radius, eps=eps)(X, y, s)
+    got = IntuitionisticMembership(radius=radius, eps=eps)(X, y, s)
     mu = center_by_loops(X, y, s, "linear", 0, eps)
     reach = {}
     for k in range(3):
@@ -269,11 +269,11 @@ def test_duplicates_at_one_place_leave_room_for_the_sample_itself():
 @pytest.mark.parametrize(
     ("way", "name"),
     [
-        (CenterMembership("cubic"), "decay"),
+        (CenterMembership(decay="cubic"), "decay"),
         (CenterMembership(beta=0), "beta"),
         (CenterMembership(eps=-1), "eps"),
         (CenterMembership(imbalance="yes"), "imbalance"),
-        (HyperplaneMembership("near"), "kind"),
+        (HyperplaneMembership(kind="near"), "kind"),
         (HyperplaneMembership(C=0), "C"),
         (HyperplaneMembership(alpha=-0.1), "alpha"),
         (HyperplaneMembership(eps=1), "eps"),

@@ -51,10 +51,10 @@ def test_balanced_entropy_finds_the_rare_class():
 def test_a_search_takes_balanced_names(rows):
     X, y = rows
     names = (None, "center_balanced", "entropy_balanced")
-    search = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=names, cv=3).fit(X, y)
+    search = FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=names, cv=3).fit(X, y)
     assert set(search.cv_results_["param_membership"]) == set(names)
     instance = EntropyMembership(imbalance=True)
-    same = FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=(instance,), cv=3).fit(X, y)
+    same = FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=(instance,), cv=3).fit(X, y)
     wanted = search.cv_results_["param_membership"] == "entropy_balanced"
     assert_array_equal(
         search.cv_results_["mean_test_score"][wanted], same.cv_results_["mean_test_score"]

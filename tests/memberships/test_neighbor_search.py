@@ -30,7 +30,7 @@ def split_scores(results):
 def test_a_search_on_cmc_equals_gridsearchcv(cmc, membership, class_weight):
     X, y = cmc
     ours = FuzzyTwinSVCCV(
-        [0.25, 1.0, 4.0], alphas=[0.1, 10.0], memberships=(membership,), rules=("distance",),
+        Cs=[0.25, 1.0, 4.0], alphas=[0.1, 10.0], memberships=(membership,), rules=("distance",),
         class_weight=class_weight, cv=FOLDS,
     ).fit(X, y)  # fmt: skip
     theirs = GridSearchCV(

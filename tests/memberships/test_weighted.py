@@ -27,17 +27,19 @@ S = np.random.default_rng(0).uniform(0.1, 3.0, len(Y))
 
 
 @scikit_learn_checks(
-    MembershipWeighted(LogisticRegression()),
-    slow=[MembershipWeighted(FuzzyTwinSVC(alpha=1.0), membership="neighbor")],
+    MembershipWeighted(estimator=LogisticRegression()),
+    slow=[MembershipWeighted(estimator=FuzzyTwinSVC(alpha=1.0), membership="neighbor")],
 )
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("membership", ["center", "neighbor", NeighborMembership(3), None])
+@pytest.mark.parametrize("membership", ["center", "neighbor", NeighborMembership(k=3), None])
 @pytest.mark.parametrize("weight", [None, S], ids=["alike", "weighted"])
 def test_degrees_times_weights_are_the_weights(membership, weight):
-    model = MembershipWeighted(SVC(), membership=membership).fit(X, Y, sample_weight=weight)
+    model = MembershipWeighted(estimator=SVC(), membership=membership).fit(
+        X, Y, sample_weight=weight
+    )
     fuzzy = FuzzyTwinSVC(membership=membership).fit(X, Y, sample_weight=weight)
     np.testing.assert_array_equal(model.membership_, fuzzy.membership_)
     product = model.membership_ if weight is None else model.membership_ * weight
@@ -49,7 +51,7 @@ def test_degrees_times_weights_are_the_weights(membership, weight):
 def test_the_default_is_the_fuzzy_svm_of_lin_and_wang():
     """Their degrees: 1 - |x - mean| / (radius + delta), each about the mean of its class."""
     X, y = load_iris(return_X_y=True)
-    model = MembershipWeighted(SVC()).fit(X, y)
+    model = MembershipWeighted(estimator=SVC()).fit(X, y)
     for label in model.classes_:
         own = X[y == label]
         far = np.linalg.norm(own - own.mean(axis=0), axis=1)
@@ -58,7 +60,7 @@ def test_the_default_is_the_fuzzy_svm_of_lin_and_wang():
 
 def test_given_degrees_come_first():
     mu = np.linspace(0.1, 1, len(Y))
-    model = MembershipWeighted(SVC(), membership="neighbor").fit(X, Y, membership=mu)
+    model = MembershipWeighted(estimator=SVC(), membership="neighbor").fit(X, Y, membership=mu)
     np.testing.assert_array_equal(model.membership_, mu)
     by_hand = SVC().fit(X, Y, sample_weight=mu)
     np.testing.assert_array_equal(model.decision_function(X), by_hand.decision_function(X))
@@ -68,43 +70,45 @@ def test_a_callable_gets_rows_labels_and_weights():
     def half(X, y, sample_weight):
         return np.full(len(y), 0.5)
 
-    assert (MembershipWeighted(SVC(), membership=half).fit(X, Y).membership_ == 0.5).all()
+    assert (MembershipWeighted(estimator=SVC(), membership=half).fit(X, Y).membership_ == 0.5).all()
 
 
 def test_methods_are_those_of_the_classifier():
-    plain = MembershipWeighted(SVC()).fit(X, Y)
+    plain = MembershipWeighted(estimator=SVC()).fit(X, Y)
     assert not hasattr(plain, "predict_proba")
-    tree = MembershipWeighted(DecisionTreeClassifier(random_state=0)).fit(X, Y)
+    tree = MembershipWeighted(estimator=DecisionTreeClassifier(random_state=0)).fit(X, Y)
     assert not hasattr(tree, "decision_function")
-    logistic = MembershipWeighted(LogisticRegression()).fit(X, Y)
+    logistic = MembershipWeighted(estimator=LogisticRegression()).fit(X, Y)
     np.testing.assert_allclose(np.exp(logistic.predict_log_proba(X)), logistic.predict_proba(X))
 
 
 def test_sparse_rows_and_missing_values_go_where_the_classifier_takes_them():
     # In scikit-learn 1.6, many classifiers that take sparse rows do not yet say so in their tags.
-    thin = MembershipWeighted(FuzzyTwinSVC()).fit(sparse.csr_array(X), Y)
-    dense = MembershipWeighted(FuzzyTwinSVC()).fit(X, Y)
+    thin = MembershipWeighted(estimator=FuzzyTwinSVC()).fit(sparse.csr_array(X), Y)
+    dense = MembershipWeighted(estimator=FuzzyTwinSVC()).fit(X, Y)
     np.testing.assert_allclose(thin.predict_proba(X), dense.predict_proba(X))
     holed = X.copy()
     holed[3, 1] = np.nan
-    boosting = MembershipWeighted(HistGradientBoostingClassifier(), membership=None)
+    boosting = MembershipWeighted(estimator=HistGradientBoostingClassifier(), membership=None)
     assert boosting.fit(holed, Y).score(holed, Y) > 0.9
     with pytest.raises(ValueError, match="NaN in column 1"):
-        MembershipWeighted(HistGradientBoostingClassifier()).fit(holed, Y)
+        MembershipWeighted(estimator=HistGradientBoostingClassifier()).fit(holed, Y)
 
 
 def test_the_degrees_can_be_tuned():
     grid = {"estimator__C": [0.1, 1.0], "membership__decay": ["linear", "exponential"]}
-    search = GridSearchCV(MembershipWeighted(SVC(), membership=CenterMembership()), grid, cv=3).fit(
-        X, Y
-    )
+    search = GridSearchCV(
+        MembershipWeighted(estimator=SVC(), membership=CenterMembership()), grid, cv=3
+    ).fit(X, Y)
     assert set(search.best_params_) == set(grid)
 
 
 def test_weights_and_degrees_are_routed():
     mu = np.linspace(0.1, 1, len(Y))
     with sklearn.config_context(enable_metadata_routing=True):
-        step = MembershipWeighted(SVC()).set_fit_request(sample_weight=True, membership=True)
+        step = MembershipWeighted(estimator=SVC()).set_fit_request(
+            sample_weight=True, membership=True
+        )
         scorer = make_scorer(accuracy_score).set_score_request(sample_weight=True)
         model = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), step)
         found = cross_validate(
@@ -120,7 +124,9 @@ def test_weights_and_degrees_are_routed():
             )
         # what the classifier requests is passed on to it
         inner = FuzzyTwinSVC().set_fit_request(membership=True)
-        outer = MembershipWeighted(inner, membership="neighbor").set_fit_request(membership=False)
+        outer = MembershipWeighted(estimator=inner, membership="neighbor").set_fit_request(
+            membership=False
+        )
         assert outer.get_metadata_routing().consumes("fit", ["membership"]) == {"membership"}
 
 
@@ -135,7 +141,7 @@ def test_weights_and_degrees_are_routed():
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(estimator, membership, given, message):
-    model = MembershipWeighted(SVC()).fit(X, Y)
+    model = MembershipWeighted(estimator=SVC()).fit(X, Y)
     before = model.decision_function(X)
     model.set_params(membership=membership)
     model.estimator = estimator
@@ -147,7 +153,7 @@ def test_bad_input_is_refused_and_changes_nothing(estimator, membership, given, 
 def test_a_saved_model_comes_back(tmp_path):
     pytest.importorskip("skops")
     model = make_pipeline(
-        StandardScaler(), MembershipWeighted(SVC(), membership=NeighborMembership(5))
+        StandardScaler(), MembershipWeighted(estimator=SVC(), membership=NeighborMembership(k=5))
     )
     model.fit(X, Y)
     save(model, tmp_path / "model.skops")

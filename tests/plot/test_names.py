@@ -47,7 +47,7 @@ def test_dollars_in_memberships(rows):
 
 
 def test_dollars_in_a_surface(rows):
-    search = FuzzyTwinSVCCV([0.5, 1.0], memberships=(None,)).fit(*rows)
+    search = FuzzyTwinSVCCV(Cs=[0.5, 1.0], memberships=(None,)).fit(*rows)
     display = ValidationSurfaceDisplay.from_estimator(search)
     text = drawn(display)
     for name in LABELS:

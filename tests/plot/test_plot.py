@@ -56,7 +56,7 @@ def test_planes_of_machines_that_have_none(pair):
 @pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
 def test_planes(plt, either, planes):
     X, y = either
-    model = FuzzyTwinSVC(planes, alpha=0.1).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=0.1).fit(X, y)
     display = PlanesDisplay.from_estimator(model, X, y, grid_resolution=20)
     n = len(model.coef_)
     assert n == len(model.classes_) * (len(model.classes_) - 1)
@@ -78,7 +78,7 @@ def test_planes(plt, either, planes):
 
 def test_planes_of_a_pipeline_are_drawn_on_its_own_columns(plt, pair):
     X, y = pair
-    pipe = make_pipeline(StandardScaler(), FuzzyTwinSVC("fuzzy")).fit(X, y)
+    pipe = make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy")).fit(X, y)
     display = PlanesDisplay.from_estimator(pipe, X, y, grid_resolution=15)
     at = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
     assert_array_equal(pipe.classes_[display.winner.ravel()], pipe.predict(at))
@@ -87,7 +87,7 @@ def test_planes_of_a_pipeline_are_drawn_on_its_own_columns(plt, pair):
 
 def test_planes_of_a_search_are_those_of_its_best_estimator(plt, pair):
     X, y = pair
-    search = FuzzyTwinSVCCV([1.0, 4.0], alphas=[1.0], memberships=(None,), cv=3).fit(X, y)
+    search = FuzzyTwinSVCCV(Cs=[1.0, 4.0], alphas=[1.0], memberships=(None,), cv=3).fit(X, y)
     one, other = (
         PlanesDisplay.from_estimator(model, X, y, grid_resolution=15)
         for model in (search, search.best_estimator_)
@@ -207,7 +207,7 @@ def test_surface_of_one_value(plt, either):
 
 def test_surface_of_a_pipeline_on_a_given_ax(plt, pair):
     X, y = pair
-    search = FuzzyTwinSVCCV([1.0, 4.0], alphas=[1.0], memberships=(None,), scoring=spread, cv=3)
+    search = FuzzyTwinSVCCV(Cs=[1.0, 4.0], alphas=[1.0], memberships=(None,), scoring=spread, cv=3)
     _, ax = plt.subplots()
     pipe = make_pipeline(StandardScaler(), search).fit(X, y)
     display = ValidationSurfaceDisplay.from_estimator(pipe, ax=ax)

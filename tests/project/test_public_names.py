@@ -90,6 +90,58 @@ def test_public_imports_work(module):
         assert hasattr(found, name), f"{module}.{name} is gone"
 
 
+def constructors():
+    """All public classes with parameters: estimators, memberships, and their parts."""
+    found = {}
+    for module in IMPORTS:
+        if module != "fuzzytwin.spark":  # needs Java, and takes **params
+            home = importlib.import_module(module)
+            found |= {
+                f"{module}.{name}": getattr(home, name) for name in getattr(home, "__all__", ())
+            }
+    return {
+        name: kind
+        for name, kind in found.items()
+        if hasattr(kind, "get_params") and inspect.signature(kind).parameters
+    }
+
+
+@pytest.mark.parametrize("name", constructors())
+def test_every_constructor_takes_keywords_only_and_is_reproducible_by_default(name):
+    kind = constructors()[name]
+    parameters = inspect.signature(kind).parameters
+    assert {parameter.kind for parameter in parameters.values()} <= {inspect.Parameter.KEYWORD_ONLY}
+    if "random_state" in parameters:
+        assert parameters["random_state"].default == 0
+    with pytest.raises(TypeError, match="positional argument"):
+        kind(10)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_random_state_of_none_is_random(kernel):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] > 0
+    settings = {"kernel": kernel, "n_landmarks": 10}
+    first, again = (fuzzytwin.FuzzyTwinSVC(**settings).fit(X, y).landmark_map_ for _ in range(2))
+    np.testing.assert_array_equal(first.landmarks, again.landmarks)
+    first, again = (
+        fuzzytwin.FuzzyTwinSVC(**settings, random_state=None).fit(X, y).landmark_map_
+        for _ in range(2)
+    )
+    assert not np.array_equal(first.landmarks, again.landmarks)
+
+
+def test_a_search_with_a_random_state_of_none_compares_points_with_the_same_landmarks():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] * X[:, 1] > 0
+    search = fuzzytwin.FuzzyTwinSVCCV(
+        Cs=[1.0], alphas=[1.0, 1.0], rules="distance", memberships=None, kernels="rbf",
+        gammas=[1.0], n_landmarks=10, random_state=None,
+    )  # fmt: skip
+    scores = search.fit(X, y).cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(scores, scores[0])
+
+
 @pytest.mark.parametrize("address", sorted(ADDRESSES))
 def test_a_class_is_where_its_address_says(address):
     module, _, name = address.rpartition(".")
@@ -135,9 +187,6 @@ ROW_ARGUMENTS = ["X", "y", "classes", "sample_weight", "membership", "groups"]
 
 @pytest.mark.parametrize("kind", [getattr(fuzzytwin, name) for name in CLASSIFIERS])
 def test_arguments_are_the_same_in_all_classifiers(kind):
-    _, *parameters = inspect.signature(kind.__init__).parameters.values()
-    positional = [item.name for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
-    assert len(positional) == 1, "all parameters after the first are keyword-only"
     for method in ("fit", "partial_fit", "forget", "loo_membership", "loo_proba"):
         function = inspect.getattr_static(kind, method, None)
         if function is not None:
@@ -151,7 +200,7 @@ def test_arguments_are_the_same_in_all_classifiers(kind):
 def test_docstrings_list_all_fitted_attributes(name):
     X, y = load_iris(return_X_y=True, as_frame=True)
     kind = getattr(fuzzytwin, name)
-    model = kind(SVC()) if name == "MembershipWeighted" else kind()
+    model = kind(estimator=SVC()) if name == "MembershipWeighted" else kind()
     models = [model.fit(X, y)]
     if "alpha" in model.get_params() and name.endswith("TwinSVC") and hasattr(model, "forget"):
         models.append(clone(model).set_params(alpha="auto").fit(X, y).forget(X[:3], y[:3]))
@@ -170,13 +219,15 @@ def test_files_may_name_these_and_no_others_of_ours():
 X, Y = load_iris(return_X_y=True)
 MODELS = [
     fuzzytwin.FuzzyTwinSVC(planes="fuzzy", kernel="rbf", n_landmarks=9, random_state=0),
-    fuzzytwin.FuzzyTwinSVCCV([1.0], memberships=(None, *(kind() for kind in MEMBERSHIPS.values()))),
+    fuzzytwin.FuzzyTwinSVCCV(
+        Cs=[1.0], memberships=(None, *(kind() for kind in MEMBERSHIPS.values()))
+    ),
     fuzzytwin.LeastSquaresTwinSVC(),
     fuzzytwin.TwinSVC(),
     fuzzytwin.ProximalSVC(),
     fuzzytwin.LeastSquaresSVC(),
     fuzzytwin.GEPSVC(),
-    fuzzytwin.MembershipWeighted(fuzzytwin.ProximalSVC()),
+    fuzzytwin.MembershipWeighted(estimator=fuzzytwin.ProximalSVC()),
     fuzzytwin.FuzzyTwinCommittee(),
     make_pipeline(TablePreprocessor(), fuzzytwin.GEPSVC()),
 ]

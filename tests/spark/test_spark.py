@@ -163,7 +163,9 @@ def test_vectors_and_arrays(far, features):
 
 
 @pytest.mark.parametrize(
-    "membership", ["center", "hyperplane", CenterMembership("exponential", imbalance=True)], ids=str
+    "membership",
+    ["center", "hyperplane", CenterMembership(decay="exponential", imbalance=True)],
+    ids=str,
 )
 def test_computed_memberships(near, membership):
     from fuzzytwin.spark import FuzzyTwinSVC
@@ -469,7 +471,7 @@ X = np.random.default_rng(0).normal(size=(60, 2))
 y = np.where(X[:, 0] > 0, "yes", "no")
 rows = [(*X[i].tolist(), str(y[i])) for i in range(60)]
 frame = spark.createDataFrame(rows, "a double, b double, label string").repartition(2)
-wanted = InMemory("fuzzy", membership="center").fit(X, y)
+wanted = InMemory(planes="fuzzy", membership="center").fit(X, y)
 estimator = FuzzyTwinSVC(planes="fuzzy", membership="center")
 model = Pipeline(stages=[VectorAssembler(inputCols=["a", "b"], outputCol="features"), estimator])
 model = model.fit(frame)

@@ -84,7 +84,7 @@ def assert_same(model, X):
 @every_pair(data=[IRIS, CANCER], rule=["distance", "residual"], planes=["crisp", "fuzzy"])
 def test_fuzzy_machine(planes, rule, data):
     X, y = data
-    model = FuzzyTwinSVC(planes, rule=rule, C=0.3, membership="center").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, rule=rule, C=0.3, membership="center").fit(X, y)
     assert_same(model, X)
     assert_same(make_pipeline(StandardScaler(), model).fit(X, y), X)
 
@@ -93,7 +93,7 @@ def test_fuzzy_machine(planes, rule, data):
 @pytest.mark.parametrize(
     "model",
     [
-        LeastSquaresTwinSVC(0.3),
+        LeastSquaresTwinSVC(C=0.3),
         TwinSVC(),
         ProximalSVC(),
         LeastSquaresSVC(),
@@ -111,7 +111,7 @@ def test_every_machine(model, data):
 @pytest.mark.parametrize(
     "model",
     [FuzzyTwinSVC(), FuzzyTwinSVC(multi_class="ovr"), ProximalSVC(), LeastSquaresSVC(),
-     FuzzyTwinCommittee(["linear"])],
+     FuzzyTwinCommittee(members=["linear"])],
     ids=["ovo", "ovr", "proximal", "least squares", "committee"],
 )  # fmt: skip
 def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_path):
@@ -132,7 +132,7 @@ def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_pat
 @pytest.mark.parametrize("kernel", ["poly", "sigmoid"])
 def test_no_parameter_of_a_kernel_is_rounded_to_float32(kernel):
     X, y = IRIS
-    model = FuzzyTwinCommittee([(kernel, {"gamma": 0.1})]).fit(X, y)
+    model = FuzzyTwinCommittee(members=[(kernel, {"gamma": 0.1})]).fit(X, y)
     np.testing.assert_allclose(run(model, X)[1], model.predict_proba(X), atol=1e-12)
 
 
@@ -185,7 +185,7 @@ def test_labels_that_are_true_or_false():
 def test_far_from_zero():
     X, y = IRIS
     X = X + 1e6
-    assert_same(FuzzyTwinSVC("fuzzy").fit(X, y), X)
+    assert_same(FuzzyTwinSVC(planes="fuzzy").fit(X, y), X)
     assert_same(make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y), X)
 
 
@@ -211,7 +211,7 @@ def test_on_the_planes_and_without_direction(rule):
 @pytest.mark.parametrize("name", list_uci())
 def test_pipelines_of_the_tables(name):
     X, y = load_uci(name, return_X_y=True)
-    assert_same(make_pipeline(uci_preprocessor(name), FuzzyTwinSVC("fuzzy")).fit(X, y), X)
+    assert_same(make_pipeline(uci_preprocessor(name), FuzzyTwinSVC(planes="fuzzy")).fit(X, y), X)
     frame, y = load_uci(name, return_X_y=True, as_frame=True)
     assert_same(make_pipeline(uci_preprocessor(name), FuzzyTwinSVC()).fit(frame, y), frame)
 
@@ -250,7 +250,7 @@ def test_mixed_columns(encoder):
         (encoder, ["code"]),
         sparse_threshold=0,
     )
-    model = make_pipeline(prepare, FuzzyTwinSVC("fuzzy")).fit(frame, y)
+    model = make_pipeline(prepare, FuzzyTwinSVC(planes="fuzzy")).fit(frame, y)
     assert_same(model, frame)
     new = frame.copy()
     new["town"], new["code"] = "Atlantis", 9.0
@@ -321,12 +321,12 @@ def test_what_has_no_form_is_refused(model, match):
 
 def test_degrees_that_only_train_are_left_out_of_the_graph():
     X, y = load_iris(return_X_y=True)
-    wrapped = MembershipWeighted(LeastSquaresTwinSVC(), membership="center")
+    wrapped = MembershipWeighted(estimator=LeastSquaresTwinSVC(), membership="center")
     for model in (wrapped, make_pipeline(StandardScaler(), wrapped)):
         model.fit(X, y)
         session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
         np.testing.assert_array_equal(session.run(None, {"X": X})[0], model.predict(X))
-    foreign = MembershipWeighted(LogisticRegression()).fit(X, y)
+    foreign = MembershipWeighted(estimator=LogisticRegression()).fit(X, y)
     with pytest.raises(ValueError, match=r"LogisticRegression.*estimator_ with skl2onnx"):
         to_onnx(foreign)
 
@@ -334,10 +334,10 @@ def test_degrees_that_only_train_are_left_out_of_the_graph():
 LEARNED = ("rbf", {"ard": True})
 COMMITTEES = {
     "auto": FuzzyTwinCommittee(),
-    "other kernels": FuzzyTwinCommittee(["poly", "cosine", "sigmoid", "linear"]),
-    "class weights": FuzzyTwinCommittee(["linear", LEARNED], class_weight="balanced"),
-    "landmarks": FuzzyTwinCommittee(["rbf", "laplacian"], n_landmarks=20, random_state=0),
-    "logistic": FuzzyTwinCommittee(["linear", LogisticRegression(max_iter=1000)]),
+    "other kernels": FuzzyTwinCommittee(members=["poly", "cosine", "sigmoid", "linear"]),
+    "class weights": FuzzyTwinCommittee(members=["linear", LEARNED], class_weight="balanced"),
+    "landmarks": FuzzyTwinCommittee(members=["rbf", "laplacian"], n_landmarks=20, random_state=0),
+    "logistic": FuzzyTwinCommittee(members=["linear", LogisticRegression(max_iter=1000)]),
 }
 
 
@@ -350,14 +350,16 @@ def test_committee(name):
 def test_committee_of_two_classes_and_a_forest():
     X, y = CANCER[0][:120], CANCER[1][:120] == 1
     forest = RandomForestClassifier(10, oob_score=False, random_state=1)
-    model = FuzzyTwinCommittee(["linear", forest]).fit(X, y)
+    model = FuzzyTwinCommittee(members=["linear", forest]).fit(X, y)
     assert_same(model, CANCER[0])
     assert to_onnx(model).graph.output[1].name == "probabilities"
 
 
 def test_committee_of_a_table_with_categories_and_gaps():
     X, y = load_uci("hepatitis", return_X_y=True)
-    model = make_pipeline(uci_preprocessor("hepatitis"), FuzzyTwinCommittee(["linear", LEARNED]))
+    model = make_pipeline(
+        uci_preprocessor("hepatitis"), FuzzyTwinCommittee(members=["linear", LEARNED])
+    )
     assert_same(model.fit(X, y), X)
 
 
@@ -368,7 +370,8 @@ def test_committee_behind_a_table_preprocessor():
     X.loc[::7, "dose"] = np.nan
     y = np.where((X["age"] > 50) ^ (X["town"] == "north"), "ill", "well")
     assert_same(
-        make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y), X
+        make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear", "rbf"])).fit(X, y),
+        X,
     )
 
 
@@ -388,7 +391,9 @@ def test_texts_are_read_alike_in_graphs_and_in_python():
     """Spaces around a category do not count, and marks such as NA are missing values."""
     X, y = padded_table()
     X.loc[::9, ["dose", "stage"]] = np.nan
-    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y)
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear", "rbf"])).fit(
+        X, y
+    )
     expected = model.predict_proba(X)
     padded = X.assign(town="\t " + X["town"] + "\u00a0", doctor=X["doctor"] + " ")
     padded["town"] = padded["town"].where(X["town"].notna(), " NA ")
@@ -407,7 +412,7 @@ def test_graphs_know_the_marks_for_missing_values_of_their_model():
     X.loc[::9, ["dose", "stage"]] = -999.0
     X.loc[::7, "town"] = "-999"
     prepare = TablePreprocessor(missing=["-999"])
-    model = make_pipeline(prepare, FuzzyTwinCommittee(["linear", "rbf"])).fit(X, y)
+    model = make_pipeline(prepare, FuzzyTwinCommittee(members=["linear", "rbf"])).fit(X, y)
     np.testing.assert_allclose(run(model, X)[1], model.predict_proba(X), rtol=0, atol=1e-12)
 
 
@@ -449,7 +454,7 @@ def test_three_thousand_rows_take_less_than_300_mib(tmp_path):
 
 def test_members_that_onnx_does_not_know_are_named():
     X, y = IRIS
-    model = FuzzyTwinCommittee(["linear", FuzzyTwinSVC(calibration="loo")]).fit(X, y)
+    model = FuzzyTwinCommittee(members=["linear", FuzzyTwinSVC(calibration="loo")]).fit(X, y)
     if model.members_[1].weight > 0:
         with pytest.raises(ValueError, match="FuzzyTwinSVC is a member that skl2onnx does not"):
             to_onnx(model)
@@ -461,7 +466,7 @@ def test_values_far_off_are_clipped_in_the_graph_too(mark):
     marked, new = X.copy(), X[::3].copy()
     marked[[3, 80], 1] = mark
     new[1, 2], new[2, 1], new[5, 0] = 1e200, mark, -1e6
-    assert_same(FuzzyTwinCommittee(["linear", "rbf", "laplacian"]).fit(marked, y), new)
+    assert_same(FuzzyTwinCommittee(members=["linear", "rbf", "laplacian"]).fit(marked, y), new)
     frame = pd.DataFrame(marked, columns=list("abcd"))
     model = make_pipeline(TablePreprocessor(numeric=list("abcd")), FuzzyTwinSVC()).fit(frame, y)
     assert_same(model, pd.DataFrame(new, columns=list("abcd")))

@@ -50,20 +50,20 @@ class Foreign(FunctionTransformer):
 
 MODELS = [
     FuzzyTwinSVC(),
-    FuzzyTwinSVC("fuzzy", C=3.0, membership="neighbor", rule="residual"),
-    FuzzyTwinSVC(membership=CenterMembership("exponential"), class_weight="balanced"),
+    FuzzyTwinSVC(planes="fuzzy", C=3.0, membership="neighbor", rule="residual"),
+    FuzzyTwinSVC(membership=CenterMembership(decay="exponential"), class_weight="balanced"),
     FuzzyTwinSVC(membership=HyperplaneMembership(imbalance=True), membership_scope="both"),
-    FuzzyTwinSVC(membership=NeighborMembership(3)),
-    FuzzyTwinSVC(membership=EntropyMembership(5)),
+    FuzzyTwinSVC(membership=NeighborMembership(k=3)),
+    FuzzyTwinSVC(membership=EntropyMembership(k=5)),
     FuzzyTwinSVC(membership=IntuitionisticMembership()),
-    FuzzyTwinSVCCV([0.1, 1.0], memberships=(None, NeighborMembership(3))),
+    FuzzyTwinSVCCV(Cs=[0.1, 1.0], memberships=(None, NeighborMembership(k=3))),
     FuzzyTwinSVC(kernel="rbf", n_landmarks=20, random_state=0),
-    LeastSquaresTwinSVC(0.3),
+    LeastSquaresTwinSVC(C=0.3),
     TwinSVC(),
     ProximalSVC(),
     LeastSquaresSVC(),
     GEPSVC(),
-    make_pipeline(StandardScaler(), FuzzyTwinSVC("fuzzy")),
+    make_pipeline(StandardScaler(), FuzzyTwinSVC(planes="fuzzy")),
     make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), FuzzyTwinSVCCV()),
     CalibratedClassifierCV(FuzzyTwinSVC(), cv=3),
     CalibratedClassifierCV(FuzzyTwinSVC(), cv=3, method="isotonic"),
@@ -111,7 +111,9 @@ def test_a_pipeline_on_a_table_comes_back(tmp_path, name):
 
 
 def test_a_search_keeps_its_results(tmp_path):
-    search = FuzzyTwinSVCCV([0.1, 1.0, 10.0], memberships=(None, CenterMembership())).fit(*BINARY)
+    search = FuzzyTwinSVCCV(Cs=[0.1, 1.0, 10.0], memberships=(None, CenterMembership())).fit(
+        *BINARY
+    )
     save(search, tmp_path / "m.skops")
     again = load(tmp_path / "m.skops")
     assert list(again.cv_results_) == list(search.cv_results_)
@@ -131,7 +133,8 @@ def test_the_file_of_a_search_is_small_and_quick(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "model", [FuzzyTwinSVC(), FuzzyTwinSVC("fuzzy"), LeastSquaresTwinSVC(), ProximalSVC(), GEPSVC()]
+    "model",
+    [FuzzyTwinSVC(), FuzzyTwinSVC(planes="fuzzy"), LeastSquaresTwinSVC(), ProximalSVC(), GEPSVC()],
 )
 def test_learning_goes_on(tmp_path, model):
     X, y = IRIS
@@ -226,11 +229,11 @@ def test_a_file_tells_how_many_landmarks_it_holds(tmp_path):
     for model, count in (
         (FuzzyTwinSVC(), 0),
         (make_pipeline(StandardScaler(), kernel), len(kernel.fit(X, y).landmark_map_.landmarks)),
-        (FuzzyTwinCommittee(["rbf"]), len(X)),
+        (FuzzyTwinCommittee(members=["rbf"]), len(X)),
     ):
         save(model.fit(X, y), tmp_path / "m.skops", overwrite=True)
         assert read_metadata(tmp_path / "m.skops")["landmarks"] == count
-    for model in (kernel, FuzzyTwinCommittee(["rbf"]).fit(X, y)):
+    for model in (kernel, FuzzyTwinCommittee(members=["rbf"]).fit(X, y)):
         model.n_landmarks = "centers"  # then landmarks are means of several rows each
         save(model, tmp_path / "m.skops", overwrite=True)
         assert read_metadata(tmp_path / "m.skops")["landmarks"] == 0

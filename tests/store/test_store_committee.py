@@ -19,10 +19,13 @@ pytest.importorskip("skops")
 X, Y = load_iris(return_X_y=True)
 LEARNED = ("rbf", {"ard": True})
 CASES = {
-    "learned columns": (FuzzyTwinCommittee(["linear", LEARNED, "laplacian"]), X),
-    "noise": (FuzzyTwinCommittee(["linear", "rbf"], noise="auto", class_weight="balanced"), X),
-    "sparse": (FuzzyTwinCommittee(["linear", "rbf"]), sparse.csr_matrix(X)),
-    "classifier": (FuzzyTwinCommittee(["rbf", LogisticRegression(max_iter=1000)]), X),
+    "learned columns": (FuzzyTwinCommittee(members=["linear", LEARNED, "laplacian"]), X),
+    "noise": (
+        FuzzyTwinCommittee(members=["linear", "rbf"], noise="auto", class_weight="balanced"),
+        X,
+    ),
+    "sparse": (FuzzyTwinCommittee(members=["linear", "rbf"]), sparse.csr_matrix(X)),
+    "classifier": (FuzzyTwinCommittee(members=["rbf", LogisticRegression(max_iter=1000)]), X),
 }
 
 
@@ -48,19 +51,19 @@ def test_a_stored_pipeline_takes_frames_with_gaps_and_categories(tmp_path):
     frame = pd.DataFrame(X.copy(), columns=list("abcd"))
     frame["town"] = np.where(X[:, 0] > 6, "Rom", "Bonn")
     frame.loc[::7, "a"] = np.nan
-    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(["linear", "rbf"]))
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear", "rbf"]))
     model.fit(frame, np.array(["x", "y", "z"])[Y])
     loaded = again(model, tmp_path)
     assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
     assert_array_equal(loaded.predict(frame.iloc[:5]), model.predict(frame.iloc[:5]))
     assert read_metadata(tmp_path / "committee.skops")["model"] == "Pipeline"
-    named = FuzzyTwinCommittee(["linear"]).fit(frame[list("bcd")], Y)
+    named = FuzzyTwinCommittee(members=["linear"]).fit(frame[list("bcd")], Y)
     save(named, tmp_path / "named.skops")
     assert list(load(tmp_path / "named.skops").feature_names_in_) == list("bcd")
 
 
 def test_members_with_trees_are_refused_with_the_reason(tmp_path):
     forest = RandomForestClassifier(5, random_state=0)
-    model = FuzzyTwinCommittee(["linear", forest]).fit(X, Y)
+    model = FuzzyTwinCommittee(members=["linear", forest]).fit(X, Y)
     with pytest.raises(ModelFileError, match=r"Tree.*no trees"):
         save(model, tmp_path / "forest.skops")

@@ -60,7 +60,7 @@ def refuses(model, method, *args, match, error=ValueError, **kwargs):
 
 @pytest.fixture(params=["crisp", "fuzzy"])
 def model(request):
-    return FuzzyTwinSVC(request.param).fit(X, y)
+    return FuzzyTwinSVC(planes=request.param).fit(X, y)
 
 
 # --- rows and labels
@@ -228,7 +228,7 @@ def test_bad_parameters(model, name, value, remedy):
         (CenterMembership(beta=0), "beta=0.*above 0"),
         (CenterMembership(eps=0), "eps=0.*above 0"),
         (CenterMembership(imbalance="yes"), "imbalance='yes'.*True or False"),
-        (HyperplaneMembership("near"), "kind='near'.*'relative'"),
+        (HyperplaneMembership(kind="near"), "kind='near'.*'relative'"),
         (HyperplaneMembership(C=-1), "C=-1.*above 0"),
         (HyperplaneMembership(alpha=-1), "alpha=-1.*at least 0"),
         (NeighborMembership(k=0), "k=0.*at least 1"),
@@ -313,7 +313,11 @@ def test_memberships_that_cannot_stream(membership, method):
         (FuzzyTwinSVC(), NotFittedError, "not fitted"),
         (FuzzyTwinSVC(C=2.0).fit(X, y), ValueError, "differ in C: 1.0 and 2.0"),
         (FuzzyTwinSVC(alpha=3.0).fit(X, y), ValueError, "differ in alpha: .* and 3.0"),
-        (FuzzyTwinSVC("fuzzy").fit(X, y), ValueError, "differ in planes: 'crisp' and 'fuzzy'"),
+        (
+            FuzzyTwinSVC(planes="fuzzy").fit(X, y),
+            ValueError,
+            "differ in planes: 'crisp' and 'fuzzy'",
+        ),
         (
             FuzzyTwinSVC(membership=CenterMembership()).fit(X, y),
             ValueError,

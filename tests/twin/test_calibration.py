@@ -250,7 +250,7 @@ def test_sets_need_scores_of_rows(three, calibration):
     slow=[
         FuzzyTwinSVC(calibration="loo"),
         FuzzyTwinSVC(calibration="moments"),
-        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=[None], cv=2, calibration="loo"),
+        FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=[None], cv=2, calibration="loo"),
     ],
 )
 def test_scikit_learn_checks(estimator, check):

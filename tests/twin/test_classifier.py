@@ -23,8 +23,8 @@ from tests.twin.helpers import PLANES, WAYS, assert_same_model
 
 @scikit_learn_checks(
     FuzzyTwinSVC(),
-    FuzzyTwinSVC("fuzzy", membership="center"),
-    slow=[FuzzyTwinSVC(planes, membership=way) for planes in PLANES for way in WAYS],
+    FuzzyTwinSVC(planes="fuzzy", membership="center"),
+    slow=[FuzzyTwinSVC(planes=planes, membership=way) for planes in PLANES for way in WAYS],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -37,7 +37,7 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("planes", PLANES)
 def test_fitted_attributes(rows, planes, membership):
     X, y = rows
-    model = FuzzyTwinSVC(planes, membership=membership)
+    model = FuzzyTwinSVC(planes=planes, membership=membership)
     assert model.fit(X, y) is model
     assert model.coef_.shape == (6, 4)
     assert model.intercept_.shape == (6,)
@@ -61,7 +61,7 @@ def test_fitted_attributes(rows, planes, membership):
 @pytest.mark.parametrize("planes", PLANES)
 def test_predictions_agree_with_each_other(rows, planes, rule):
     X, y = rows
-    model = FuzzyTwinSVC(planes, rule=rule, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, rule=rule, multi_class="ovr").fit(X, y)
     u = model.predict_membership(X)
     assert u.shape == (150, 3)
     assert_allclose(u.sum(axis=1), 1)
@@ -83,7 +83,7 @@ def test_predictions_agree_with_each_other(rows, planes, rule):
 @pytest.mark.parametrize("planes", PLANES)
 def test_binary_decision_is_positive_for_the_second_class(pair, planes):
     X, y = pair
-    model = FuzzyTwinSVC(planes).fit(X, np.where(y, "zebra", "ant"))
+    model = FuzzyTwinSVC(planes=planes).fit(X, np.where(y, "zebra", "ant"))
     score = model.decision_function(X)
     u = model.predict_membership(X)
     assert score.shape == (100,)
@@ -192,8 +192,8 @@ def test_layouts(rows, tmp_path, layout, planes, membership):
     X = np.round(10 * X) * (np.abs(X) > 0.5)  # whole numbers, a third of them zero
     given = LAYOUTS[layout](X, tmp_path)
     before = given.copy() if hasattr(given, "copy") else given
-    expected = FuzzyTwinSVC(planes, membership=membership).fit(X, y)
-    model = FuzzyTwinSVC(planes, membership=membership).fit(given, y)
+    expected = FuzzyTwinSVC(planes=planes, membership=membership).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, membership=membership).fit(given, y)
     assert_same_model(model, expected)
     assert_allclose(model.predict_membership(given), expected.predict_membership(X), rtol=1e-7)
     if sparse.issparse(given):
@@ -208,8 +208,8 @@ def test_sparse_rows_with_entries_given_twice():
     y = np.arange(60) % 2
     y[:7] = 0
     dense = S.toarray()
-    model = FuzzyTwinSVC("fuzzy").fit(S, y)
-    expected = FuzzyTwinSVC("fuzzy").fit(dense, y)
+    model = FuzzyTwinSVC(planes="fuzzy").fit(S, y)
+    expected = FuzzyTwinSVC(planes="fuzzy").fit(dense, y)
     assert_same_model(model, expected)
     assert_allclose(model.predict_membership(S), expected.predict_membership(dense), rtol=1e-9)
     assert_array_equal(S.data, data)
@@ -221,10 +221,10 @@ def test_sparse_rows_are_never_dense_as_a_whole(planes, membership):
     X = sparse.csr_array((np.ones(60_000), columns.ravel(), np.arange(0, 60_001, 3)), (20_000, 300))
     X.sum_duplicates()
     y = (X[:, [0]].toarray()[:, 0] > 0).astype(int)
-    FuzzyTwinSVC(planes, membership=membership).fit(X[:50], np.arange(50) % 2)  # imports
+    FuzzyTwinSVC(planes=planes, membership=membership).fit(X[:50], np.arange(50) % 2)  # imports
     tracemalloc.start()
     try:
-        model = FuzzyTwinSVC(planes, membership=membership).fit(X, y)
+        model = FuzzyTwinSVC(planes=planes, membership=membership).fit(X, y)
         model.predict(X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -237,8 +237,8 @@ def test_float32_has_the_accuracy_of_float64():
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(5000, 5)) + 1000).astype(np.float32)
     y = (X[:, 0] + X[:, 1] > 2000).astype(int)
-    narrow = FuzzyTwinSVC("fuzzy").fit(X, y)
-    wide = FuzzyTwinSVC("fuzzy").fit(X.astype(np.float64), y)
+    narrow = FuzzyTwinSVC(planes="fuzzy").fit(X, y)
+    wide = FuzzyTwinSVC(planes="fuzzy").fit(X.astype(np.float64), y)
     assert_same_model(narrow, wide, rtol=1e-10)
     assert_allclose(
         narrow.predict_membership(X), wide.predict_membership(X.astype(np.float64)), rtol=1e-10
@@ -271,7 +271,7 @@ def test_metadata_reaches_fit(rows, planes):
         assert_array_equal(pipeline[-1].received_[0], s)
         assert_array_equal(pipeline[-1].received_[1], mu)
         assert_array_equal(pipeline[-1].membership_, mu)
-        expected = FuzzyTwinSVC(planes).fit(pipeline[0].transform(X), y, s, mu)
+        expected = FuzzyTwinSVC(planes=planes).fit(pipeline[0].transform(X), y, s, mu)
         assert_same_model(pipeline[-1], expected)
         result = cross_validate(
             pipeline, X, y, params={"sample_weight": s, "membership": mu}, scoring=accuracy,
@@ -288,18 +288,22 @@ def test_grid_search_over_nested_parameters(rows):
     search = GridSearchCV(FuzzyTwinSVC(), grid, cv=3).fit(X, y)
     results = search.cv_results_
     for i, params in enumerate(results["params"]):
-        model = FuzzyTwinSVC(C=params["C"], membership=NeighborMembership(params["membership__k"]))
+        model = FuzzyTwinSVC(
+            C=params["C"], membership=NeighborMembership(k=params["membership__k"])
+        )
         alone = cross_validate(model, X, y, cv=3)["test_score"].mean()
         assert_allclose(results["mean_test_score"][i], alone)
     assert isinstance(search.best_estimator_.membership, NeighborMembership)
     assert search.best_estimator_.membership.k == search.best_params_["membership__k"]
 
 
-@pytest.mark.parametrize("membership", [*WAYS, CenterMembership("exponential", beta=2.0)])
+@pytest.mark.parametrize("membership", [*WAYS, CenterMembership(decay="exponential", beta=2.0)])
 @pytest.mark.parametrize("planes", PLANES)
 def test_clone_and_pickle(rows, planes, membership):
     X, y = rows
-    model = FuzzyTwinSVC(planes, C=[1.0, 2, 3], membership=membership, rule="residual").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, C=[1.0, 2, 3], membership=membership, rule="residual").fit(
+        X, y
+    )
     copy = pickle.loads(pickle.dumps(model))
     assert_array_equal(copy.predict_membership(X), model.predict_membership(X))
     fresh = clone(model)

@@ -77,8 +77,8 @@ def test_widths_on_a_wide_range_of_column_scales(rows):
     """Without a price on vagueness, values of the widths do not depend on scale either."""
     X, y = rows
     scale = np.array([1e-8, 1e8, 1.0, 1e5])
-    plain = FuzzyTwinSVC("fuzzy", alpha=0.0, tau=0.0).fit(X, y)
-    scaled = FuzzyTwinSVC("fuzzy", alpha=0.0, tau=0.0).fit(X * scale, y)
+    plain = FuzzyTwinSVC(planes="fuzzy", alpha=0.0, tau=0.0).fit(X, y)
+    scaled = FuzzyTwinSVC(planes="fuzzy", alpha=0.0, tau=0.0).fit(X * scale, y)
     assert_allclose(scaled.width_coef_ * scale, plain.width_coef_, rtol=1e-8, atol=1e-12)
     assert_allclose(scaled.width_intercept_, plain.width_intercept_, rtol=1e-8, atol=1e-12)
 
@@ -97,7 +97,7 @@ def test_extreme_common_scale(rows, factor):
 def test_overflow_is_refused(rows, planes, membership):
     X, y = rows
     with pytest.raises(ValueError, match=r"X or sample_weight is so large.*scale the columns"):
-        FuzzyTwinSVC(planes, membership=membership).fit(X * 1e200, y)
+        FuzzyTwinSVC(planes=planes, membership=membership).fit(X * 1e200, y)
 
 
 @pytest.mark.parametrize("factor", [1e-160, 1e-200])
@@ -121,8 +121,8 @@ def test_duplicate_columns(rows, planes):
     """Least norm: both copies share the coefficient, nothing else changes."""
     X, y = rows
     twice = X[:, [0, 1, 2, 3, 0]]
-    plain = FuzzyTwinSVC(planes, alpha=0.0, rule="residual").fit(X, y)
-    model = FuzzyTwinSVC(planes, alpha=0.0, rule="residual").fit(twice, y)
+    plain = FuzzyTwinSVC(planes=planes, alpha=0.0, rule="residual").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=0.0, rule="residual").fit(twice, y)
     assert model.rank_ == 4
     assert_allclose(model.coef_[:, 0], model.coef_[:, 4], rtol=1e-8)
     assert_allclose(values(model, twice), values(plain, X), atol=1e-10)
@@ -160,7 +160,7 @@ def test_more_columns_than_rows(planes, alpha):
     """Checked by the gradient of the objective; without a ridge every row is met exactly."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(12, 30)), np.arange(12) % 2
-    model = FuzzyTwinSVC(planes, alpha=alpha).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=alpha).fit(X, y)
     f = values(model, X)
     target = np.where(y[:, None] == np.arange(2), 0.0, -1.0)
     gradient = (f - target).T @ X + alpha * model.coef_
@@ -180,7 +180,7 @@ def test_more_columns_than_rows(planes, alpha):
 def test_one_sample_per_class(planes, membership, alpha):
     X, y = np.array([[0.0, 1], [3, 0], [1, 5]]), ["a", "b", "c"]
     model = FuzzyTwinSVC(
-        planes, alpha=alpha, tau=0.01, membership=membership, multi_class="ovr"
+        planes=planes, alpha=alpha, tau=0.01, membership=membership, multi_class="ovr"
     ).fit(X, y)
     if planes == "crisp":
         assert_array_equal(model.predict(X), y)
@@ -192,7 +192,9 @@ def test_one_sample_per_class(planes, membership, alpha):
 def test_all_rows_identical(planes, membership, alpha):
     """There is nothing to go by but the weights of the classes."""
     X, y = np.full((9, 2), 0.1), np.repeat([0, 1, 2], [2, 4, 3])
-    model = FuzzyTwinSVC(planes, alpha=alpha, membership=membership, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=alpha, membership=membership, multi_class="ovr").fit(
+        X, y
+    )
     assert_allclose(model.coef_, 0, atol=1e-12)
     assert np.isfinite(model.predict_membership(X)).all()
     if planes == "crisp" and membership is None:
@@ -244,8 +246,8 @@ def test_many_labels_over_a_wide_range():
 def test_extreme_weights_all_alike(rows, planes, size):
     """The objective is that of weights 1 where alpha and tau go along."""
     X, y = rows
-    model = FuzzyTwinSVC(planes, alpha=size, tau=size).fit(X, y, np.full(120, size))
-    plain = FuzzyTwinSVC(planes, alpha=1.0, tau=1.0).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=size, tau=size).fit(X, y, np.full(120, size))
+    plain = FuzzyTwinSVC(planes=planes, alpha=1.0, tau=1.0).fit(X, y)
     for name in ("coef_", "intercept_", *(["width_coef_"] if planes == "fuzzy" else [])):
         assert_allclose(getattr(model, name), getattr(plain, name), rtol=1e-9, atol=1e-12)
 
@@ -254,8 +256,8 @@ def test_extreme_weights_all_alike(rows, planes, size):
 def test_tiny_weights_under_an_ordinary_ridge(rows, planes):
     """The ridge wins: w is 1e-300 small, but its direction and the intercept are right."""
     X, y = rows
-    tiny = FuzzyTwinSVC(planes, alpha=1.0).fit(X, y, np.full(120, 1e-300))
-    small = FuzzyTwinSVC(planes, alpha=1.0).fit(X, y, np.full(120, 1e-12))
+    tiny = FuzzyTwinSVC(planes=planes, alpha=1.0).fit(X, y, np.full(120, 1e-300))
+    small = FuzzyTwinSVC(planes=planes, alpha=1.0).fit(X, y, np.full(120, 1e-12))
     assert_allclose(tiny.coef_ * 1e300, small.coef_ * 1e12, rtol=1e-8)
     assert_allclose(tiny.intercept_, small.intercept_, rtol=1e-8)
 
@@ -263,8 +265,8 @@ def test_tiny_weights_under_an_ordinary_ridge(rows, planes):
 @pytest.mark.parametrize("planes", PLANES)
 def test_huge_weights_drown_the_ridge(rows, planes):
     X, y = rows
-    model = FuzzyTwinSVC(planes, alpha=1.0, tau=1.0).fit(X, y, np.full(120, 1e300))
-    plain = FuzzyTwinSVC(planes, alpha=0.0, tau=0.0).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=1.0, tau=1.0).fit(X, y, np.full(120, 1e300))
+    plain = FuzzyTwinSVC(planes=planes, alpha=0.0, tau=0.0).fit(X, y)
     assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
 
 
@@ -318,5 +320,7 @@ def test_tiny_degrees(rows, planes):
     """Degrees of t on all samples are C t."""
     X, y = rows
     for t in (1e-3, 1e-200):
-        model = FuzzyTwinSVC(planes, alpha=0.1).fit(X, y, membership=np.full(120, t))
-        assert_allclose(model.coef_, FuzzyTwinSVC(planes, C=t, alpha=0.1).fit(X, y).coef_, 1e-9)
+        model = FuzzyTwinSVC(planes=planes, alpha=0.1).fit(X, y, membership=np.full(120, t))
+        assert_allclose(
+            model.coef_, FuzzyTwinSVC(planes=planes, C=t, alpha=0.1).fit(X, y).coef_, 1e-9
+        )

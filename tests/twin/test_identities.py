@@ -94,7 +94,7 @@ def test_weight_of_a_row_with_computed_degrees(membership, seed):
     times = rng.integers(0, 4, len(y))
     times[np.unique(y, return_index=True)[1]] = 2
     rows = np.repeat(np.arange(len(y)), times)
-    model = FuzzyTwinSVC("fuzzy", alpha=10.0, membership=membership)
+    model = FuzzyTwinSVC(planes="fuzzy", alpha=10.0, membership=membership)
     weighted = clone(model).fit(X, y, times)
     repeated = clone(model).fit(X[rows], y[rows])
     assert_allclose(weighted.membership_[rows], repeated.membership_, rtol=1e-9, atol=1e-12)
@@ -223,8 +223,8 @@ def test_common_scale(planes, rule, seed, t):
     """
     rng = np.random.default_rng(seed)
     X, y, s, _ = problem(rng)
-    small = FuzzyTwinSVC(planes, alpha=2.0, rule=rule, tau=0.0).fit(X, y, s)
-    large = FuzzyTwinSVC(planes, alpha=2.0 * t**2, rule=rule, tau=0.0).fit(t * X, y, s)
+    small = FuzzyTwinSVC(planes=planes, alpha=2.0, rule=rule, tau=0.0).fit(X, y, s)
+    large = FuzzyTwinSVC(planes=planes, alpha=2.0 * t**2, rule=rule, tau=0.0).fit(t * X, y, s)
     assert_allclose(t * large.coef_, small.coef_, rtol=1e-7, atol=1e-9)
     assert_allclose(large.intercept_, small.intercept_, rtol=1e-7, atol=1e-9)
     assert_allclose(

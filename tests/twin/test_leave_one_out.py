@@ -124,10 +124,10 @@ def test_computed_degrees_stay_fixed():
 
 def test_fuzzy_planes_keep_their_widths():
     X, y, _ = table(2)
-    model = FuzzyTwinSVC("fuzzy", alpha=1.0).fit(X, y)
+    model = FuzzyTwinSVC(planes="fuzzy", alpha=1.0).fit(X, y)
     u = model.loo_membership(X, y)
     i, rest = 5, np.arange(len(y)) != 5
-    one = FuzzyTwinSVC("fuzzy", alpha=1.0).fit(X[rest], y[rest])
+    one = FuzzyTwinSVC(planes="fuzzy", alpha=1.0).fit(X[rest], y[rest])
     one.width_coef_, one.width_intercept_ = model.width_coef_, model.width_intercept_
     np.testing.assert_allclose(u[i], one.predict_membership(X[[i]])[0], atol=1e-11)
 

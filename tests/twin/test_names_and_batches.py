@@ -25,7 +25,7 @@ SOFT = 0.8 * np.eye(3)[y] + 0.1
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize("estimator", [FuzzyTwinSVC(), FuzzyTwinSVCCV([1.0], alphas=[1.0])])
+@pytest.mark.parametrize("estimator", [FuzzyTwinSVC(), FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0])])
 def test_soft_labels_go_by_the_names_of_columns(frame, estimator):
     wanted = estimator.fit(X, NAMES[y], membership=SOFT).predict_membership(X)
     table = frame({name: SOFT[:, k] for k, name in reversed(list(enumerate(NAMES)))})
@@ -64,7 +64,7 @@ def test_batches_go_by_names_too():
 
 
 def test_crisp_planes_after_fuzzy_ones_have_no_widths():
-    model = FuzzyTwinSVC("fuzzy").partial_fit(X, y, classes=[0, 1, 2])
+    model = FuzzyTwinSVC(planes="fuzzy").partial_fit(X, y, classes=[0, 1, 2])
     model.set_params(planes="crisp").partial_fit(X[:0:-1], y[:0:-1])
     assert not hasattr(model, "width_coef_")
     fresh = FuzzyTwinSVC().partial_fit(X, y, classes=[0, 1, 2]).partial_fit(X[:0:-1], y[:0:-1])
@@ -90,9 +90,9 @@ def test_crisp_planes_after_fuzzy_ones_have_no_widths():
 )
 def test_parameters_of_planes_may_change_between_batches(change):
     first, second = slice(0, None, 2), slice(1, None, 2)
-    model = FuzzyTwinSVC("fuzzy").partial_fit(X[first], y[first], classes=[0, 1, 2])
+    model = FuzzyTwinSVC(planes="fuzzy").partial_fit(X[first], y[first], classes=[0, 1, 2])
     model.set_params(**change).partial_fit(X[second], y[second])
-    fresh = FuzzyTwinSVC("fuzzy", **change).fit(X, y)
+    fresh = FuzzyTwinSVC(planes="fuzzy", **change).fit(X, y)
     assert_allclose(model.predict_membership(X), fresh.predict_membership(X), rtol=1e-7)
 
 
@@ -156,7 +156,7 @@ def test_merge_still_refuses_what_differs(change, match):
         model.merge(FuzzyTwinSVC(**change).fit(X, y))
 
 
-ESTIMATORS = [FuzzyTwinSVC(), FuzzyTwinSVCCV([1.0], alphas=[1.0]), LeastSquaresTwinSVC()]
+ESTIMATORS = [FuzzyTwinSVC(), FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0]), LeastSquaresTwinSVC()]
 ESTIMATORS += [TwinSVC(), LeastSquaresSVC(), ProximalSVC(), GEPSVC()]
 
 

@@ -26,7 +26,7 @@ def blobs(K, n=40, d=4, seed=0):
     [
         FuzzyTwinSVC(C=0.5, alpha=10.0),
         FuzzyTwinSVC(alpha=0.0),
-        FuzzyTwinSVC("fuzzy", C=2.0, alpha=10.0),
+        FuzzyTwinSVC(planes="fuzzy", C=2.0, alpha=10.0),
         FuzzyTwinSVC(membership="center", alpha=10.0),
         FuzzyTwinSVC(C=3.0, alpha=10.0, kernel="rbf", gamma=0.05, n_landmarks=blobs(3)[0][::5]),
         LeastSquaresTwinSVC(C=0.25, alpha=1.0),
@@ -55,7 +55,7 @@ def test_planes_are_those_of_one_vs_one(model, K):
 @pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
 def test_memberships_by_loops(planes, rule):
     X, y = blobs(4)
-    model = FuzzyTwinSVC(planes, rule=rule, C=0.5).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, rule=rule, C=0.5).fit(X, y)
     delta, gamma = model.fuzzy_distance(X)
     if rule == "residual":
         norms = np.linalg.norm(model.coef_, axis=1)
@@ -114,14 +114,16 @@ def test_roads_in_memory_are_equal(K, planes):
     X, y = blobs(K)
     s = np.random.default_rng(1).uniform(0.5, 2, len(y))
     mu = np.random.default_rng(2).uniform(0.1, 1, len(y))
-    whole = FuzzyTwinSVC(planes, C=0.5).fit(X, y, s, mu)
+    whole = FuzzyTwinSVC(planes=planes, C=0.5).fit(X, y, s, mu)
     parts = [slice(i, None, 3) for i in range(3)]
-    batches = FuzzyTwinSVC(planes, C=0.5)
+    batches = FuzzyTwinSVC(planes=planes, C=0.5)
     for part in parts:
         batches.partial_fit(X[part], y[part], range(K), s[part], mu[part])
-    merged = FuzzyTwinSVC(planes, C=0.5).partial_fit(X[:5], y[:5], range(K), s[:5], mu[:5])
-    merged.merge(FuzzyTwinSVC(planes, C=0.5).partial_fit(X[5:], y[5:], range(K), s[5:], mu[5:]))
-    twice = FuzzyTwinSVC(planes, C=0.5).fit(
+    merged = FuzzyTwinSVC(planes=planes, C=0.5).partial_fit(X[:5], y[:5], range(K), s[:5], mu[:5])
+    merged.merge(
+        FuzzyTwinSVC(planes=planes, C=0.5).partial_fit(X[5:], y[5:], range(K), s[5:], mu[5:])
+    )
+    twice = FuzzyTwinSVC(planes=planes, C=0.5).fit(
         np.vstack([X, X[::7] + 1]), np.append(y, y[::7]), np.append(s, s[::7]),
         np.append(mu, mu[::7]),
     )  # fmt: skip

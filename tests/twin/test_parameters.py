@@ -16,8 +16,10 @@ from tests.twin.helpers import NAMES, PLANES, WAYS, assert_same_model
 def test_class_weight_is_a_sample_weight(rows, planes, membership):
     X, y = rows[0][:120], rows[1][:120]  # 50, 50, 20
     s = np.linspace(1, 2, 120)
-    model = FuzzyTwinSVC(planes, membership=membership, class_weight={0: 1.0, 1: 3.0, 2: 0.5})
-    plain = FuzzyTwinSVC(planes, membership=membership)
+    model = FuzzyTwinSVC(
+        planes=planes, membership=membership, class_weight={0: 1.0, 1: 3.0, 2: 0.5}
+    )
+    plain = FuzzyTwinSVC(planes=planes, membership=membership)
     # the weights of neighbours count repetitions, which class_weight does not change
     counting = membership in ("neighbor", "entropy", "intuitionistic")
     given = plain.fit(X, y, s).membership_ if counting else None
@@ -25,7 +27,9 @@ def test_class_weight_is_a_sample_weight(rows, planes, membership):
     assert_same_model(model.fit(X, y, s), plain.fit(X, y, s * factor[y], membership=given))
     totals = np.bincount(y, s)
     factor = totals.mean() / totals
-    balanced = FuzzyTwinSVC(planes, membership=membership, class_weight="balanced").fit(X, y, s)
+    balanced = FuzzyTwinSVC(planes=planes, membership=membership, class_weight="balanced").fit(
+        X, y, s
+    )
     assert_same_model(balanced, plain.fit(X, y, s * factor[y], membership=given))
     assert_allclose(balanced.membership_, plain.membership_)
 
@@ -38,8 +42,8 @@ def test_balanced_counts_as_in_scikit_learn(rows):
 
 def test_balanced_streams(rows):
     X, y = rows[0][:120], rows[1][:120]
-    whole = FuzzyTwinSVC("fuzzy", class_weight="balanced").fit(X, y)
-    parts = FuzzyTwinSVC("fuzzy", class_weight="balanced")
+    whole = FuzzyTwinSVC(planes="fuzzy", class_weight="balanced").fit(X, y)
+    parts = FuzzyTwinSVC(planes="fuzzy", class_weight="balanced")
     for start in range(0, 120, 17):
         parts.partial_fit(X[start : start + 17], y[start : start + 17], classes=[0, 1, 2])
     assert_same_model(parts, whole)
@@ -49,9 +53,9 @@ def test_balanced_streams(rows):
 def test_membership_scope(rows, planes):
     X, y = rows
     mu = np.linspace(0.2, 1, 150)
-    slack = FuzzyTwinSVC(planes, membership_scope="slack").fit(X, y, membership=mu)
-    both = FuzzyTwinSVC(planes, membership_scope="both").fit(X, y, membership=mu)
-    assert_same_model(both, FuzzyTwinSVC(planes).fit(X, y, sample_weight=mu))
+    slack = FuzzyTwinSVC(planes=planes, membership_scope="slack").fit(X, y, membership=mu)
+    both = FuzzyTwinSVC(planes=planes, membership_scope="both").fit(X, y, membership=mu)
+    assert_same_model(both, FuzzyTwinSVC(planes=planes).fit(X, y, sample_weight=mu))
     assert np.abs(slack.coef_ - both.coef_).max() > 1e-3
 
 
@@ -59,7 +63,7 @@ def test_membership_weighs_the_slack_alone(rows):
     """Plane k of degrees mu is plane k of weights 1 on its own class, mu on its rivals."""
     X, y = rows
     mu = np.linspace(0.2, 1, 150)
-    model = FuzzyTwinSVC("fuzzy", alpha=10.0, multi_class="ovr").fit(X, y, membership=mu)
+    model = FuzzyTwinSVC(planes="fuzzy", alpha=10.0, multi_class="ovr").fit(X, y, membership=mu)
     for k in range(3):
         weighted = clone(model).fit(X, y, sample_weight=np.where(y == k, 1, mu))
         for name in ("coef_", "intercept_", "width_coef_", "width_intercept_"):
@@ -72,7 +76,7 @@ def test_membership_weighs_the_slack_alone(rows):
 @pytest.mark.parametrize("C", [[0.1, 1, 20], (0.1, 1, 20), np.array([0.1, 1, 20])])
 def test_C_per_class_moves_its_own_plane(rows, planes, C):
     X, y = rows
-    model = FuzzyTwinSVC(planes, C=C, alpha=10.0, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, C=C, alpha=10.0, multi_class="ovr").fit(X, y)
     for k in range(3):
         single = clone(model).set_params(C=float(C[k])).fit(X, y)
         # C is a weight of the rivals.
@@ -86,8 +90,8 @@ def test_C_per_class_moves_its_own_plane(rows, planes, C):
 def test_one_hot_soft_labels_are_labels(rows, planes):
     X, y = rows
     s = np.linspace(1, 2, 150)
-    soft = FuzzyTwinSVC(planes, membership="center").fit(X, y, s, membership=np.eye(3)[y])
-    assert_same_model(soft, FuzzyTwinSVC(planes).fit(X, y, s))
+    soft = FuzzyTwinSVC(planes=planes, membership="center").fit(X, y, s, membership=np.eye(3)[y])
+    assert_same_model(soft, FuzzyTwinSVC(planes=planes).fit(X, y, s))
     assert soft.membership_.shape == (150, 3)
 
 
@@ -97,8 +101,8 @@ def test_soft_labels_are_repeated_rows_with_weights(rows, planes):
     s = np.linspace(1, 2, 150)
     table = np.random.default_rng(0).uniform(size=(150, 3)) * [1, 0.5, 1]
     table[:20, 1] = 0
-    soft = FuzzyTwinSVC(planes).fit(X, y, s, membership=table)
-    hard = FuzzyTwinSVC(planes).fit(
+    soft = FuzzyTwinSVC(planes=planes).fit(X, y, s, membership=table)
+    hard = FuzzyTwinSVC(planes=planes).fit(
         np.tile(X, (3, 1)), np.repeat([0, 1, 2], 150), (s[:, None] * table).T.ravel()
     )
     assert_same_model(soft, hard)
@@ -149,7 +153,7 @@ def test_callable_gets_rows_labels_and_weights(pair):
 
 def test_refitting_forgets(rows, pair):
     """Fitted again on other data, a model is as new."""
-    model = FuzzyTwinSVC("fuzzy").fit(*rows).set_params(planes="crisp").fit(*pair)
+    model = FuzzyTwinSVC(planes="fuzzy").fit(*rows).set_params(planes="crisp").fit(*pair)
     new = FuzzyTwinSVC().fit(*pair)
     assert vars(model).keys() == vars(new).keys()
     assert_array_equal(model.coef_, new.coef_)

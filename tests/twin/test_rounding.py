@@ -34,7 +34,7 @@ def test_search_in_row_space_measures_intuitionistic_distances_between_rows(shap
     X = np.random.default_rng(0).normal(size=shape)
     y = (X[:, 0] > 0).astype(int)
     scores = [
-        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=["intuitionistic"], cv=3, solver=solver)
+        FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=["intuitionistic"], cv=3, solver=solver)
         .fit(X, y)
         .cv_results_["mean_test_score"]
         for solver in ("gram", "moments")

@@ -145,7 +145,7 @@ def refits_without_groups(model, X, y, groups):
     [
         FuzzyTwinSVC(alpha=10.0),
         FuzzyTwinSVC(alpha=10.0, multi_class="ovr", rule="residual"),
-        LeastSquaresTwinSVC(0.5),
+        LeastSquaresTwinSVC(C=0.5),
     ],
     ids=["pairs", "ovr", "classic"],
 )
@@ -312,9 +312,9 @@ def rare_table(n=900, share=0.09, apart=0.8):
 @pytest.mark.parametrize(
     "model",
     [
-        FuzzyTwinCommittee(["linear"]),
+        FuzzyTwinCommittee(members=["linear"]),
         FuzzyTwinSVC(calibration="loo"),
-        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=(None,), calibration="loo"),
+        FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=(None,), calibration="loo"),
     ],
 )
 def test_a_class_rarer_than_the_promised_error_that_sets_miss_gets_a_warning(model):

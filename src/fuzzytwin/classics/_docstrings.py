@@ -26,9 +26,9 @@ kernel, gamma, degree, coef0, n_landmarks
     As for `FuzzyTwinSVC`. Kernels other than "linear" give nonlinear planes.
 """,
     "random_state": """
-random_state : int, RandomState instance or None, default=None
-    Seed of the sample of landmarks, which does not depend on the order of the rows. None is the
-    same as 0.
+random_state : int, RandomState instance or None, default=0
+    Seed of the sample of landmarks, which does not depend on the order of the rows. None is
+    random.
 """,
     "classes_": """
 classes_ : ndarray of shape (K,)

@@ -74,8 +74,8 @@ class GEPSVC(NearestPlane, MomentPlanes):
 
     def __init__(
         self,
-        alpha: float = 1e-3,
         *,
+        alpha: float = 1e-3,
         multi_class: str = "ovo",
         solver: str = "auto",
         n_jobs: int | None = None,

@@ -81,8 +81,8 @@ class LeastSquaresSVC(SeparatingPlanes):
 
     def __init__(
         self,
-        C: float = 1.0,
         *,
+        C: float = 1.0,
         multi_class: str = "ovo",
         solver: str = "auto",
         class_weight: Any = None,
@@ -92,7 +92,7 @@ class LeastSquaresSVC(SeparatingPlanes):
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.C = C
         self.multi_class = multi_class

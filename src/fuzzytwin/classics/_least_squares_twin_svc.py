@@ -73,8 +73,8 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
 
     def __init__(
         self,
-        C: Any = 1.0,
         *,
+        C: Any = 1.0,
         alpha: float | str = 0.0,
         rule: str = "distance",
         multi_class: str = "ovo",
@@ -86,7 +86,7 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.C = C
         self.alpha = alpha

@@ -66,8 +66,8 @@ class ProximalSVC(SeparatingPlanes):
 
     def __init__(
         self,
-        C: float = 1.0,
         *,
+        C: float = 1.0,
         solver: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state
 
 from fuzzytwin._params import class_factors, number
 from fuzzytwin._rows import Rows, validate_rows
@@ -19,7 +20,6 @@ from fuzzytwin.classics._whitening import own_whitening
 from fuzzytwin.core.blocks import row_blocks
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.planes import Planes, plane_classes, rescale
-from fuzzytwin.kernels._landmarks import seeded
 from fuzzytwin.memberships._degrees import own_moments
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin._prediction import NearestPlane
@@ -58,7 +58,7 @@ class TwinSVC(NearestPlane):
     {kernel}
     random_state : int, RandomState instance or None, default=0
         Seed of the order in which LIBLINEAR visits the rivals (without effect beyond `tol`),
-        and of the sample of landmarks. None is the same as 0.
+        and of the sample of landmarks. None is random.
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class TwinSVC(NearestPlane):
 
     def __init__(
         self,
-        C: Any = 1.0,
         *,
+        C: Any = 1.0,
         alpha: float = 1e-3,
         rule: str = "distance",
         multi_class: str = "ovo",
@@ -176,7 +176,7 @@ class TwinSVC(NearestPlane):
         K, d = own.origin.shape
         classes = plane_classes(K, settings.multi_class)
         rivals = own.rivals().weight
-        random = seeded(self.random_state)
+        random = check_random_state(self.random_state)
         n = len(classes)
         coef = np.zeros((n, d))
         intercept = np.zeros(n)

@@ -91,8 +91,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     verbose : int, default=0
         1 shows a progress bar.
     random_state : int, RandomState instance or None, default=0
-        Seed of the landmarks and folds. None is the same as 0: two fits to the same rows give the
-        same model.
+        Seed of the landmarks. With an int, two fits to the same rows give the same model. None is
+        random.
 
     Attributes
     ----------
@@ -183,8 +183,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        members: Any = "auto",
         *,
+        members: Any = "auto",
         noise: str | None = None,
         n_landmarks: Any = "auto",
         class_weight: Any = None,

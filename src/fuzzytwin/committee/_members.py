@@ -85,7 +85,7 @@ class CommitteeMember:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from fuzzytwin import FuzzyTwinCommittee
-    >>> model = FuzzyTwinCommittee(["linear", "rbf"]).fit(*load_iris(return_X_y=True))
+    >>> model = FuzzyTwinCommittee(members=["linear", "rbf"]).fit(*load_iris(return_X_y=True))
     >>> for member in model.members_:
     ...     print(member)
     linear, alpha 1: weight 0.66

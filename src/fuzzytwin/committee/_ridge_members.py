@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
+from sklearn.utils import check_random_state
 
 from fuzzytwin._params import not_allowed
 from fuzzytwin._rows import Rows
@@ -37,7 +38,6 @@ from fuzzytwin.kernels._landmarks import (
     is_centers,
     is_count,
     kmeans_landmarks,
-    seeded,
 )
 
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # ridges, in units of the weight of a row or group
@@ -310,12 +310,14 @@ def choose_landmarks(
             return problem.Z, problem.s
     if is_centers(n_landmarks):
         m = count_landmarks(n_rows, n_members)
-        rng = seeded(random_state)
+        rng = check_random_state(random_state)
         landmarks = center_landmarks(problem.Z, problem.s, m, rng, rows.X, problem.groups)
     elif is_count(n_landmarks):
         if n_landmarks >= n_rows == len(rows):
             return problem.Z, problem.s
-        landmarks = unsupervised_landmarks(rows, problem, int(n_landmarks), seeded(random_state))
+        landmarks = unsupervised_landmarks(
+            rows, problem, int(n_landmarks), check_random_state(random_state)
+        )
     else:
         landmarks = scales(check_landmarks(n_landmarks, rows.X.shape[1]))
         if sparse.issparse(problem.Z) and not sparse.issparse(landmarks):

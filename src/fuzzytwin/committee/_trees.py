@@ -89,13 +89,13 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
     >>> from fuzzytwin.committee import BoostedTrees
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = (X[:, 0] > 0) & (X[:, 1] > 0.5)  # thresholds of two columns
-    >>> BoostedTrees(16).fit(X[:150], y[:150]).predict_proba(X[150:153]).round(2)
+    >>> BoostedTrees(n_rounds=16).fit(X[:150], y[:150]).predict_proba(X[150:153]).round(2)
     array([[0.97, 0.03],
            [0.97, 0.03],
            [0.97, 0.03]])
     """
 
-    def __init__(self, n_rounds: int = 128, learning_rate: float = 0.1) -> None:
+    def __init__(self, *, n_rounds: int = 128, learning_rate: float = 0.1) -> None:
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
 
@@ -268,7 +268,7 @@ def _bin_columns(X: Array) -> tuple[Array, list[Array]]:
 MIN_GAIN = 3.0
 ROUNDS = (8, 16, 32, 64, 128)  # numbers of rounds that are tried
 FIRST_ROUNDS = 32  # more are tried if none of the smaller numbers is better than this one
-SCREENING = BoostedTrees(12, learning_rate=0.3)
+SCREENING = BoostedTrees(n_rounds=12, learning_rate=0.3)
 SCREENING_FOLDS = 2
 MIN_SCREENING_GAIN = 1.0
 MAX_CLASSES = 10  # each round has a tree for each class
@@ -294,7 +294,7 @@ def fit_trees(X: Any, problem: RidgeProblem, F: Array) -> FittedMember | None:
     n_rounds, P = chosen
     if _gain(F, P, problem) < MIN_GAIN:
         return None
-    trees = BoostedTrees(n_rounds).fit(X, problem.codes, problem.s)
+    trees = BoostedTrees(n_rounds=n_rounds).fit(X, problem.codes, problem.s)
     error = float(problem.s @ ((P - problem.Y) ** 2).sum(axis=1) / problem.s.sum())
     values = log_probabilities(P)
     member = CommitteeMember(f"boosted trees, {n_rounds} rounds", error=error, classifier=trees)
@@ -322,7 +322,9 @@ def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
     rounds = [r for r in ROUNDS if r * n_trees <= max_trees] or [ROUNDS[0]]
     first_rounds = [r for r in rounds if r <= FIRST_ROUNDS]
     for tried in (first_rounds, rounds):
-        P = _out_of_fold_proba(BoostedTrees(tried[-1]), X, problem, tried, CLASSIFIER_FOLDS)
+        P = _out_of_fold_proba(
+            BoostedTrees(n_rounds=tried[-1]), X, problem, tried, CLASSIFIER_FOLDS
+        )
         if P is None:
             return None
         label_values = log_probabilities(P)[:, np.arange(n), problem.codes]

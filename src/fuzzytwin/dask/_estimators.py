@@ -183,7 +183,7 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     >>> from fuzzytwin.datasets import make_ndc
     >>> X, y = make_ndc(1000, 4, random_state=0)
     >>> X, y = da.from_array(X, chunks=(300, 4)), da.from_array(y, chunks=300)
-    >>> model = FuzzyTwinCommittee(["linear", "rbf"], n_landmarks=50, random_state=0).fit(X, y)
+    >>> model = FuzzyTwinCommittee(members=["linear", "rbf"], n_landmarks=50).fit(X, y)
     >>> model.predict_proba(X)
     dask.array<..., shape=(1000, 2), dtype=float64, chunksize=(300, 2), chunktype=numpy.ndarray>
     """

@@ -17,7 +17,7 @@ def make_ndc(
     *,
     n_centers: int = 100,
     spread: float = 0.5,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
     """Draw normally distributed clusters (NDC), as D. Musicant's generator does.
 
@@ -37,8 +37,8 @@ def make_ndc(
     spread : float, default=0.5
         Standard deviation of the points around their centre. The smaller it is, the better the two
         classes separate. At 0 the plane separates them fully.
-    random_state : int, RandomState or None, default=None
-        Seed. The same int gives the same data.
+    random_state : int, RandomState or None, default=0
+        Seed. The same int gives the same data, None is random.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def make_ndc(
 
 
 def make_xor(
-    n_samples: int = 121, *, noise: float = 0.05, crossing: float = 0.3, random_state: Any = None
+    n_samples: int = 121, *, noise: float = 0.05, crossing: float = 0.3, random_state: Any = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int_], NDArray[np.float64]]:
     """Draw two crossing lines of points, with the degree to which each belongs to its class.
 
@@ -115,8 +115,8 @@ def make_xor(
         Where on the lines the crossing lies, from 0 (one end: a V) to 1. At 0.5 both classes
         have the same mean, and a least-squares twin SVM, which separates classes by
         their means, cannot separate them.
-    random_state : int, RandomState or None, default=None
-        Seed. The same int gives the same data.
+    random_state : int, RandomState or None, default=0
+        Seed. The same int gives the same data, None is random.
 
     Returns
     -------

@@ -92,12 +92,12 @@ def make_estimator(settings: Settings, y: Array, folds: int, *, neighbors: bool)
     membership = None if settings.membership == "none" else settings.membership
     if settings.model == "planes":
         return FuzzyTwinSVC(
-            settings.planes, membership=membership, kernel=settings.kernel, **shared
+            planes=settings.planes, membership=membership, kernel=settings.kernel, **shared
         )
     if settings.planes == "fuzzy":
         raise ValueError(
             "--planes fuzzy cannot be combined with a search; use --model planes, or in Python "
-            "GridSearchCV over FuzzyTwinSVC('fuzzy')."
+            "GridSearchCV over FuzzyTwinSVC(planes='fuzzy')."
         )
     search = FuzzyTwinSVCCV(
         kernels=settings.kernel,

@@ -42,7 +42,7 @@ def kmeans_landmarks(
     fewer landmarks. If X has features of the rows, `content` are the original rows, by which the
     sample is drawn.
     """
-    rng = seeded(random_state)
+    rng = check_random_state(random_state)
     content = X if content is None else content
     chosen = sample_rows(content, codes, s, n_landmarks, rng)
     n = X.shape[0] if s is None else np.count_nonzero(s > 0)
@@ -74,7 +74,7 @@ def center_landmarks(
     mean discloses a single row, or a single patient. Smaller clusters are dropped. Weights are
     ignored, except that rows of weight 0 are excluded.
     """
-    rng = seeded(random_state)
+    rng = check_random_state(random_state)
     content = X if content is None else content
     one_class = np.zeros(X.shape[0], dtype=np.intp)
     n_sampled = max(MIN_CENTERS_SAMPLE, MAX_KMEANS_NUMBERS // X.shape[1])
@@ -125,11 +125,6 @@ def is_centers(n_landmarks: Any) -> bool:
 def is_count(n_landmarks: Any) -> TypeGuard[int]:
     """Return whether this is a number of landmarks (valid or not), not the landmarks themselves."""
     return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0
-
-
-def seeded(random_state: RandomState) -> np.random.RandomState:
-    """Return a random generator. None is the same as 0, so that fits are reproducible."""
-    return check_random_state(0 if random_state is None else random_state)
 
 
 def sample_rows(

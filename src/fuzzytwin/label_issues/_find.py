@@ -237,7 +237,7 @@ def check_labels_option(labels: Any) -> None:
 def default_committee(n_classes: int = 2, verbose: int = 0) -> FuzzyTwinCommittee:
     """Return the committee that scores rows if no estimator is given."""
     n_landmarks = min(max(MIN_LANDMARKS, LANDMARKS_PER_CLASS * n_classes), MAX_LANDMARKS)
-    return FuzzyTwinCommittee(list(MEMBERS), n_landmarks=n_landmarks, verbose=verbose)
+    return FuzzyTwinCommittee(members=list(MEMBERS), n_landmarks=n_landmarks, verbose=verbose)
 
 
 def _split_target(X: Any, target: str) -> tuple[Any, Any]:

@@ -106,8 +106,8 @@ class CenterMembership(MomentMembership):
 
     def __init__(
         self,
-        decay: str = "linear",
         *,
+        decay: str = "linear",
         beta: float = 1.0,
         eps: float = 1e-6,
         imbalance: bool = False,
@@ -189,8 +189,8 @@ class HyperplaneMembership(MomentMembership):
 
     def __init__(
         self,
-        kind: str = "relative",
         *,
+        kind: str = "relative",
         C: float = 1.0,
         alpha: float = 1.0,
         eps: float = 1e-6,

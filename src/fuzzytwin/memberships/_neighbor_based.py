@@ -41,7 +41,7 @@ class NeighborMembership(Membership):
     name = "neighbor"
     _constraints: ClassVar = {"k": number(above=0.0, whole=True)}
 
-    def __init__(self, k: int = 10, *, imbalance: bool = False) -> None:
+    def __init__(self, *, k: int = 10, imbalance: bool = False) -> None:
         self.k = k
         self.imbalance = imbalance
 
@@ -89,7 +89,7 @@ class EntropyMembership(Membership):
     }
 
     def __init__(
-        self, k: int = 10, *, bins: int = 10, beta: float = 0.05, imbalance: bool = False
+        self, *, k: int = 10, bins: int = 10, beta: float = 0.05, imbalance: bool = False
     ) -> None:
         self.k = k
         self.bins = bins
@@ -157,7 +157,7 @@ class IntuitionisticMembership(Membership):
     name = "intuitionistic"
     _constraints: ClassVar = {"radius": number(above=0.0), "eps": number(above=0.0, below=1.0)}
 
-    def __init__(self, radius: float = 0.5, *, eps: float = 1e-6, imbalance: bool = False) -> None:
+    def __init__(self, *, radius: float = 0.5, eps: float = 1e-6, imbalance: bool = False) -> None:
         self.radius = radius
         self.eps = eps
         self.imbalance = imbalance

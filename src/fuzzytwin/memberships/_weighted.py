@@ -96,14 +96,15 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> from sklearn.svm import SVC
     >>> from fuzzytwin import MembershipWeighted
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), MembershipWeighted(SVC(), membership="neighbor"))
+    >>> weighted = MembershipWeighted(estimator=SVC(), membership="neighbor")
+    >>> model = make_pipeline(StandardScaler(), weighted)
     >>> round(model.fit(X, y).score(X, y), 3)
     0.984
     """
 
     classes_: Array
 
-    def __init__(self, estimator: Any, *, membership: Any = "center") -> None:
+    def __init__(self, *, estimator: Any, membership: Any = "center") -> None:
         self.estimator = estimator
         self.membership = membership
 

@@ -42,7 +42,7 @@ class CommitteeDisplay(Display):
     >>> from sklearn.datasets import load_iris
     >>> from fuzzytwin import FuzzyTwinCommittee
     >>> from fuzzytwin.plot import CommitteeDisplay
-    >>> model = FuzzyTwinCommittee(["linear", "rbf"]).fit(*load_iris(return_X_y=True))
+    >>> model = FuzzyTwinCommittee(members=["linear", "rbf"]).fit(*load_iris(return_X_y=True))
     >>> CommitteeDisplay.from_estimator(model).weights.round(2)
     array([0.66, 5.13])
     """

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from sklearn.utils import check_random_state
+
 from fuzzytwin._params import check_choice, check_number
 from fuzzytwin.core.solvers import BY_MOMENTS, SOLVERS
 from fuzzytwin.kernels import KERNELS
@@ -84,7 +86,10 @@ def shared_parameters(search: Any, axes: Axes) -> tuple[dict[str, Any], FitSetti
     names = FuzzyTwinSVC().get_params(deep=False)
     params = search.get_params(deep=False)
     shared = {name: value for name, value in params.items() if name in names}
-    shared["random_state"] = copy.deepcopy(search.random_state)
+    seed = search.random_state
+    if seed is None:  # drawn once, as points with other landmarks could not be compared
+        seed = check_random_state(None).randint(2**31 - 1)
+    shared["random_state"] = copy.deepcopy(seed)
     settings = FitSettings.of(FuzzyTwinSVC(**shared))
     membership = next((check_membership(m) for m in axes.memberships if m is not None), None)
     kernel = next((kernel for kernel in axes.kernels if kernel != "linear"), "linear")

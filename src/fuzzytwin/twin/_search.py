@@ -161,8 +161,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        Cs: Any = None,
         *,
+        Cs: Any = None,
         alphas: Any = None,
         memberships: Any = (None, "center", "hyperplane", "neighbor"),
         rules: Any = ("distance", "residual"),
@@ -181,7 +181,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.Cs = Cs
         self.alphas = alphas

@@ -93,7 +93,7 @@ class FitSettings:
     degree: float = 3
     coef0: float = 0.0
     n_landmarks: Any = 300
-    random_state: Any = None
+    random_state: Any = 0
 
     @classmethod
     def of(cls, estimator: BaseEstimator, **changed: Any) -> FitSettings:

@@ -125,9 +125,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         takes landmarks that are not training rows, so that model files contain none (see
         `FuzzyTwinCommittee`). `partial_fit` takes the landmarks from the first batch and keeps
         them.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed of the sample of landmarks, which depends on the values of the rows and not on their
-        order. None is the same as 0.
+        order. None is random.
 
     Attributes
     ----------
@@ -196,8 +196,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
 
     def __init__(
         self,
-        planes: str = "crisp",
         *,
+        planes: str = "crisp",
         C: Any = 1.0,
         alpha: float | str = "auto",
         membership: Any = None,
@@ -215,7 +215,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         n_landmarks: Any = 300,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.planes = planes
         self.C = C

@@ -62,7 +62,7 @@ def test_random_states_draw_as_in_grid_search(seed):
     grid = {"C": [(1.0, 1.0), (1.0, 4.0), (4.0, 1.0), (4.0, 4.0)], "gamma": [0.05, 0.2]}
     wanted = GridSearchCV(FuzzyTwinSVC(**fixed, alpha=1.0), grid, cv=3).fit(X, y)
     search = FuzzyTwinSVCCV(
-        [1.0, 4.0], alphas=[1.0], memberships=(None,), rules=("distance",), kernels="rbf",
+        Cs=[1.0, 4.0], alphas=[1.0], memberships=(None,), rules=("distance",), kernels="rbf",
         gammas=[0.05, 0.2], n_landmarks=30, random_state=seed, cv=3, selection="score",
     ).fit(X, y)  # fmt: skip
     results = wanted.cv_results_
@@ -98,7 +98,7 @@ def test_a_scorer_that_fails_at_one_end_only_is_tried_everywhere():
 
     with pytest.warns(UserWarning, match="Scoring failed"):
         search = FuzzyTwinSVCCV(
-            [1.0], alphas=[0.1, 1.0, 10.0], memberships=(None,), scoring=scorer, cv=3,
+            Cs=[1.0], alphas=[0.1, 1.0, 10.0], memberships=(None,), scoring=scorer, cv=3,
             selection="score",
         ).fit(X, y)  # fmt: skip
     mean = search.cv_results_["mean_test_score"]
@@ -110,7 +110,7 @@ def test_a_scorer_that_fails_at_one_end_only_is_tried_everywhere():
 @pytest.mark.parametrize("kernels", ["linear", "rbf"])
 def test_constant_tables(kernels):
     rows, labels = np.full((20, 3), 0.7), np.repeat([0, 1], 10)
-    search = FuzzyTwinSVCCV([0.5, 2.0], alphas=[1.0, 10.0], kernels=kernels, cv=2)
+    search = FuzzyTwinSVCCV(Cs=[0.5, 2.0], alphas=[1.0, 10.0], kernels=kernels, cv=2)
     slow = GridSearchCV(
         FuzzyTwinSVC(kernel=kernels),
         {"C": [(0.5, 0.5), (0.5, 2.0), (2.0, 0.5), (2.0, 2.0)], "alpha": [1.0, 10.0]},

@@ -225,7 +225,7 @@ def scikit_learn_checks(*searches):
     return pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
 
 
-@scikit_learn_checks(FuzzyTwinSVCCV([1.0], alphas=[0.1, 10.0], memberships=("center",), cv=2))
+@scikit_learn_checks(FuzzyTwinSVCCV(Cs=[1.0], alphas=[0.1, 10.0], memberships=("center",), cv=2))
 # Some checks of scikit-learn 1.6 give four rows of a class to five folds.
 @pytest.mark.filterwarnings("ignore:The least populated class in y")
 def test_scikit_learn_checks(estimator, check):

@@ -22,7 +22,7 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
     """Planes of one block of alphas are held at a time, not those of all splits and memberships."""
     X, y = table(K=5, d=6, n=60)
     search = FuzzyTwinSVCCV(
-        [0.25, 1.0], alphas=[0.1, 1.0, 10.0], memberships=(None, "center"), cv=2
+        Cs=[0.25, 1.0], alphas=[0.1, 1.0, 10.0], memberships=(None, "center"), cv=2
     )
     whole = search.fit(X, y).cv_results_
     held, kept = [], []

@@ -56,7 +56,7 @@ def make(K):
 def test_scores_do_not_depend_on_the_number_of_threads(K, weighted, shared, used):
     X, y, s = make(K)
     s = s if weighted else None
-    search = FuzzyTwinSVCCV([0.5, 2.0], alphas=[0.1, 1.0], memberships=(None, "center"), cv=3)
+    search = FuzzyTwinSVCCV(Cs=[0.5, 2.0], alphas=[0.1, 1.0], memberships=(None, "center"), cv=3)
     one = search.set_params(n_jobs=1).fit(X, y, s)
     wanted, point = [one.cv_results_[name] for name in SCORES], one.best_index_
     main = threading.current_thread().name
@@ -76,9 +76,9 @@ def test_scores_do_not_depend_on_the_number_of_threads(K, weighted, shared, used
 def test_blas_is_restored_after_a_search():
     X, y, _ = make(2)
     with threadpool_limits(2, user_api="blas"):
-        FuzzyTwinSVCCV([1.0], alphas=[1.0], memberships=(None,), n_jobs=2).fit(X, y)
+        FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=(None,), n_jobs=2).fit(X, y)
         with pytest.raises(ValueError, match="n_jobs=0"):
-            FuzzyTwinSVCCV([1.0], alphas=[1.0], n_jobs=0).fit(X, y)
+            FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], n_jobs=0).fit(X, y)
         pools = [info for info in threadpool_info() if info["user_api"] == "blas"]
         assert {info["num_threads"] for info in pools} == {2}
 

@@ -124,7 +124,7 @@ def test_ties_go_to_the_simpler_point(selection, n_classes):
     y = np.arange(12) % n_classes
     X = np.zeros((12, 1))  # no point has a direction: all scores and Briers are equal
     search = FuzzyTwinSVCCV(
-        [4.0, 1.0], alphas=[1.0, 100.0], memberships=(all_ones, "center", None),
+        Cs=[4.0, 1.0], alphas=[1.0, 100.0], memberships=(all_ones, "center", None),
         selection=selection, cv=2,
     ).fit(X, y)  # fmt: skip
     params = search.best_params_

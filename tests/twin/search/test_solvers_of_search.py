@@ -34,7 +34,7 @@ def scores_of(search):
 
 def assert_same_as_grid_search(X, y, memberships, rules, *, alphas=ALPHAS, scoring="accuracy"):
     ours = FuzzyTwinSVCCV(
-        CS, alphas=alphas, memberships=memberships, rules=rules, cv=FOLDS, scoring=scoring,
+        Cs=CS, alphas=alphas, memberships=memberships, rules=rules, cv=FOLDS, scoring=scoring,
         solver="gram",
     ).fit(X, y)  # fmt: skip
     pairs = [(a, b) for a in CS for b in CS] if len(np.unique(y)) == 2 else CS
@@ -75,7 +75,7 @@ def test_same_scores_with_weights_and_degrees():
     for degrees in (None, mu):
         searches = [
             FuzzyTwinSVCCV(
-                CS, alphas=ALPHAS, memberships=[None, "center"], cv=FOLDS, solver=name,
+                Cs=CS, alphas=ALPHAS, memberships=[None, "center"], cv=FOLDS, solver=name,
                 class_weight="balanced", scoring="roc_auc",
             ).fit(X, y, s, degrees)
             for name in ("moments", "gram")
@@ -102,7 +102,7 @@ def test_other_scores():
 
 def test_no_ridge_in_the_space_of_rows():
     X, y, _ = wide(2)
-    search = FuzzyTwinSVCCV([1.0], alphas=[0.0, 1.0], memberships=None, solver="gram")
+    search = FuzzyTwinSVCCV(Cs=[1.0], alphas=[0.0, 1.0], memberships=None, solver="gram")
     with pytest.raises(ValueError, match=r"alphas=.* contains 0.*solver='moments'.*GridSearchCV"):
         search.fit(X, y)
     assert search.set_params(solver="auto").fit(X, y).best_estimator_.solver_ == "moments"
