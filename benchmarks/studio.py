@@ -31,34 +31,27 @@ def run(arguments):
     parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--classes", type=int, default=12)
     parser.add_argument("--keys", type=int, default=40)
-    pause = "seconds between decisions: from 2 on, the model is trained meanwhile"
-    parser.add_argument("--pause", type=float, default=0.0, help=pause)
     chosen = parser.parse_args(arguments)
     if chosen.only != "speed":
         repair(chosen.tables, chosen.seeds)
     if chosen.only != "repair":
-        speed(chosen.rows, chosen.columns, chosen.classes, chosen.keys, chosen.pause)
+        speed(chosen.rows, chosen.columns, chosen.classes, chosen.keys)
 
 
 def repair(tables, seeds):
     """Flip labels; a reviewer who knows the truth checks as many rows, from the top of the list."""
     print(f"{SHARE:.0%} of the labels flipped; a reviewer checks the top {SHARE:.0%} of the list.")
     print(f"Mean (and least) of {seeds} seeds; checked at random, {SHARE:.0%} would be repaired.")
-    print(f"{'table':16s} {'rows':>5s}  {'repaired':>16s}  accuracy shown: before, after")
+    print(f"{'table':16s} {'rows':>5s}  {'repaired':>16s}")
     for name in tables:
         found = [review(name, seed) for seed in range(seeds)]
-        repaired = [one[0] for one in found]
-        shown = np.mean([one[1] for one in found], axis=0)
-        rows, least = found[0][2], min(repaired)
-        print(
-            f"{name:16s} {rows:5d}  {np.mean(repaired):8.1%} ({least:5.1%})  "
-            f"{shown[0]:.3f}, {shown[1]:.3f}",
-            flush=True,
-        )
+        repaired = [share for share, _ in found]
+        rows = found[0][1]
+        print(f"{name:16s} {rows:5d}  {np.mean(repaired):8.1%} ({min(repaired):5.1%})", flush=True)
 
 
 def review(name, seed):
-    """Return the share of flips repaired, the accuracy before and after, and the rows."""
+    """Return the share of flips repaired, and the rows."""
     X, y = load_uci(name, return_X_y=True, as_frame=True)
     labels, codes = np.unique(np.asarray(y), return_inverse=True)
     rng = np.random.default_rng(seed)
@@ -72,8 +65,6 @@ def review(name, seed):
         frame.to_csv(path, index=False)
         session = Session(StudioTable(str(path), Settings(target=TARGET)))
     wrong = set(flipped.tolist())
-    session.update_model()
-    shown = [session.model.accuracy]
     for _ in range(count):
         row = int(session.open_rows[0])
         if row in wrong:
@@ -81,12 +72,10 @@ def review(name, seed):
             wrong.remove(row)
         else:
             session.decide(row, "keep")
-    session.update_model()
-    shown.append(session.model.accuracy)
-    return 1 - len(wrong) / count, shown, len(codes)
+    return 1 - len(wrong) / count, len(codes)
 
 
-def speed(rows, columns, classes, keys, pause):
+def speed(rows, columns, classes, keys):
     """Time the start and the keys of the real command in a real browser."""
     from tests.studio.helpers import Page, Served, open_browser
 
@@ -103,7 +92,6 @@ def speed(rows, columns, classes, keys, pause):
             before = _cpu_seconds(served.process.pid)
             taken = []
             for i in range(keys):
-                time.sleep(pause)
                 taken.append(page.press("rkx"[i % 3]))
             work = (_cpu_seconds(served.process.pid) - before) / keys
         finally:
@@ -117,7 +105,7 @@ def speed(rows, columns, classes, keys, pause):
     print(
         f"key to updated page, measured by the page, {len(taken)} decisions: median "
         f"{middle:.0f} ms, quartiles {low:.0f} and {high:.0f} ms, longest {max(taken):.0f} ms; "
-        f"{1e3 * work:.0f} ms of work by the server, training in the background included"
+        f"{1e3 * work:.0f} ms of work by the server"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_breast_cancer
 
-from tests.studio.helpers import Page, Served, open_browser, wait_for
+from tests.studio.helpers import Page, Served, open_browser
 
 HERE = Path(__file__).parent
 SIZES = {"wide": (1280, 800), "tablet": (820, 1180), "telephone": (390, 844)}
@@ -59,7 +59,6 @@ def main(folder=None):
                 if view == "review":
                     for key in "rrkrr":
                         page.press(key)
-                    wait_for(lambda: "model up to date" in page.text(".strip"))
                 for size in SIZES:
                     resize(browser, size)
                     if folder is not None:

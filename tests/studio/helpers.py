@@ -185,14 +185,6 @@ class Page:
             return true;"""
         wait_for(lambda: self.script(click, selector))
 
-    def choose(self, name, text):
-        """Choose a value of a setting by its text."""
-        self.browser.find_element("css selector", f".choice-{name}").click()
-        item = """return [...document.querySelectorAll('.q-menu .q-item')]
-            .find(item => item.innerText.trim() === arguments[0])"""
-        wait_for(lambda: self.script(item, text)).click()
-        wait_for(lambda: not self.script("return document.querySelector('.q-menu')"))
-
     def type(self, *keys):
         """Press keys on what has the focus."""
         from selenium.webdriver.common.action_chains import ActionChains

@@ -42,7 +42,7 @@ def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
     rows = [int(row) for row in session.open_rows[:4]]
     session.decide(rows[0], "relabel")
     session.decide(rows[1], "exclude")
-    session.decide(rows[2], "degree", degree=0.25)
+    session.decide(rows[2], "relabel")
     session.decide(rows[3], "keep")
     session.undo()
     session.undo()
@@ -54,7 +54,7 @@ def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
     )
     np.testing.assert_allclose(again.quality, session.quality, rtol=1e-8)
     assert again.redo() == rows[2]
-    assert again.decisions[rows[2]].degree == 0.25
+    assert again.decisions[rows[2]].action == "relabel"
     assert again.undo() == rows[2]
     assert again.undo() == rows[1]
     assert again.undo() == rows[0]
@@ -89,7 +89,6 @@ def test_a_class_keeps_two_rows(tmp_path):
             session.decide(20, action)
     assert journal_path(path).read_bytes() == before
     assert not session.decisions
-    session.decide(20, "degree", degree=0.0)
     session.decide(0, "relabel", code=1)
     session.decide(20, "exclude")
     session.history.journal.close()
@@ -106,7 +105,6 @@ def test_a_decision_that_cannot_be_written_is_not_made(session, monkeypatch):
         session.decide(row, "relabel")
     assert not session.decisions
     assert not session.history.done
-    assert session.labels.version == 0
 
 
 def test_a_journal_that_does_not_fit_is_refused(session, path):
@@ -116,7 +114,6 @@ def test_a_journal_that_does_not_fit_is_refused(session, path):
     good = journal.read_text(encoding="utf-8")
     for old, new in (
         ("keep", "sell"),
-        ('"degree": 1.0', '"degree": 7'),
         ('"label": "', '"label": "x'),
     ):
         journal.write_text(good.replace(old, new), encoding="utf-8")
@@ -154,9 +151,9 @@ EDITS = {
 def test_decisions_survive_changes_of_other_rows(tmp_path, edit, named):
     path, options = written(tmp_path / "t.csv"), {} if named else {"id": None, "drop": ["name"]}
     session = open_session(path, **options)
-    actions = {30: "keep", 31: "relabel", 32: "exclude", 33: "degree"}
+    actions = {30: "keep", 31: "relabel", 32: "exclude", 33: "keep"}
     for row, action in actions.items():
-        session.decide(row, action, degree=0.5)
+        session.decide(row, action)
     session.decide(34, "keep")
     session.undo()
     before = {row: session.decisions[row] for row in actions}

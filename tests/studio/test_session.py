@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.studio._history import RefusedError
@@ -51,10 +52,7 @@ def test_the_list_ranks_rows_as_the_command_does(session, path):
     assert numbers == [f"row {number}" for number in expected["row"]]
 
 
-@pytest.mark.parametrize(
-    "given", [("sell",), ("degree", None, 1.5), ("degree",), ("degree", None, float("nan")),
-              ("relabel", 7), ("relabel", -1)]
-)  # fmt: skip
+@pytest.mark.parametrize("given", [("sell",), ("relabel", 7), ("relabel", -1)])
 def test_bad_decisions_are_refused(session, given):
     with pytest.raises(RefusedError):
         session.decide(3, *given)
@@ -132,3 +130,56 @@ def test_the_nearest_rows_of_a_class_do_not_hold_the_row_itself(session):
         distances = np.sort(np.linalg.norm(X[own] - X[row], axis=1))[:3]
         np.testing.assert_allclose([distance for _, distance in rows], distances)
         assert all(own[other] for other, _ in rows)
+
+
+def test_contributions_add_up_to_the_way_between_planes_fitted_without_the_row(session):
+    row = int(session.open_rows[0])
+    values = session.contributions(row, 0, 1)
+    assert session.table.columns == ["age", "size", "noise", "town"]
+    np.testing.assert_allclose(session.contributions(row, 1, 0), -values, atol=1e-12)
+    X, codes = session.table.X, session.labels.codes
+    others = np.arange(len(X)) != row
+    planes = FuzzyTwinSVC(alpha=10.0).fit(X[others], codes[others])
+    f, _ = planes.plane_values([X[row], X.mean(axis=0)])
+    at_row, at_mean = (f[:, 0] - f[:, 1]) / 2
+    assert values.sum() == pytest.approx(at_row - at_mean)
+
+
+def test_contributions_leave_out_the_group_of_the_row(tmp_path):
+    path = tmp_path / "t.csv"
+    write_table(path, n=80)
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    twice = [f"{line},g{i}" for i, line in enumerate(lines) for _ in range(2)]
+    path.write_text("\n".join([f"{head},visit", *twice]), encoding="utf-8")
+    session = open_session(path, id=None, groups="visit", drop=["name"])
+    X, codes = session.table.X, session.labels.codes
+    planes = FuzzyTwinSVC(alpha=10.0).fit(X[2:], codes[2:])
+    parts = (planes.coef_[0] - planes.coef_[1]) @ (X[0] - X.mean(axis=0)) / 2
+    assert session.contributions(0, 0, 1).sum() == pytest.approx(parts)
+    session.history.journal.close()
+
+
+@pytest.mark.filterwarnings("ignore:all rows of class")
+def test_no_contributions_if_too_few_rows_remain(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"p{i},{i % 7}.5,{i % 2},no" for i in range(20)]
+    rows += [f"q{i},{8 + i}.5,v,yes" for i in range(3)]
+    path.write_text("\n".join(["name,age,visit,sick", *rows]), encoding="utf-8")
+    session = open_session(path, groups="visit")
+    assert session.contributions(20, 1, 0) is None
+    session.history.journal.close()
+
+
+def test_rows_without_a_label_are_no_rows_of_the_studio(tmp_path):
+    path = tmp_path / "t.csv"
+    write_table(path, classes=("a", "b", "c"))
+    head, *lines = path.read_text(encoding="utf-8").splitlines()
+    lines[4] = lines[4].rpartition(",")[0] + ","
+    path.write_text("\n".join([head, *lines]), encoding="utf-8")
+    session = open_session(path)
+    assert len(session.table) == 119
+    assert session.table.name_of(4) == "p5"
+    row = int(session.open_rows[0])
+    session.decide(row, "relabel", code=2)
+    assert session.label(row) == 2
+    session.history.journal.close()

@@ -104,7 +104,7 @@ def voted(path, n=300):
 
 
 @pytest.mark.parametrize("target", ["sick", None])
-def test_votes_are_no_features_and_are_shown(tmp_path, target):
+def test_votes_are_no_features_and_rank_the_rows(tmp_path, target):
     path = tmp_path / "t.csv"
     frame = voted(path)
     if target is None:
@@ -113,8 +113,6 @@ def test_votes_are_no_features_and_are_shown(tmp_path, target):
     table = session.table
     assert table.columns == ["age", "size", "noise", "town"]
     assert table.label_issues.annotators.names[:3] == ["ann_a", "ann_b", "ann_c"]
-    assert table.votes_on(7)[0] == ("ann_a", "maybe")
-    assert len(table.votes_on(7)) == 2 + (frame["ann_c"][7] is not None)
     assert table.studio_notes == ["1 vote for a label that no row has (maybe) is not counted"]
     np.testing.assert_array_equal(table.label_issues.classes, table.classes)
     np.testing.assert_array_equal(table.label_issues.codes, table.codes)
@@ -124,7 +122,6 @@ def test_votes_are_no_features_and_are_shown(tmp_path, target):
     session.decide(row, "relabel")
     assert session.report.posterior[row, session.label(row)] == 1.0
     assert "ann_b" in train_command(session)
-    assert dict(table.votes_on(8))["ann_a"] in ("no", "yes")
     session.history.journal.close()
     again = open_session(path, target=target, votes=["ann_*"])
     assert list(again.decisions) == [row]

@@ -118,7 +118,6 @@ def studio(
     labels: str | None = o.LABELS,
     id_column: str | None = o.ID,
     weight: str | None = o.WEIGHT,
-    degree: str | None = o.DEGREE,
     groups: str | None = o.GROUPS,
     table: dict[str, Any] = o.TABLE,
     show: list[str] = o.columns(
@@ -140,7 +139,7 @@ def studio(
     from fuzzytwin.studio._page import start
 
     settings = Settings(
-        target=target, weight=weight, degree=degree, groups=groups, id=id_column, votes=votes,
+        target=target, weight=weight, groups=groups, id=id_column, votes=votes,
         labels=labels or "auto", **table,
     )  # fmt: skip
     start(data, settings, sample=sample, show=show, port=port, browser=browser)

@@ -51,7 +51,6 @@ class StudioTable(Experiment):
         if settings.target is None and settings.votes:
             self.codes = self.label_issues.codes  # of tied labels, the more probable one
         self.weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-        self.degree = np.ones(len(rows.y)) if rows.degrees is None else rows.degrees
         self.index = np.asarray(rows.X.index)  # places of the rows in the cells that were read
         _ = self.numbers  # before the file may change
         self.columns = [column.name for column in rows.schema.columns if column.used]
@@ -103,13 +102,6 @@ class StudioTable(Experiment):
         votes = super().votes_of_rows()
         labels = {str(label) for label in self.classes.tolist()}
         return votes.where(votes.map(lambda label: str(label) in labels), None)
-
-    def votes_on(self, row: int) -> list[tuple[str, str]]:
-        """Return who gave a row which label."""
-        if not self.settings.votes:
-            return []
-        labels = self.votes.iloc[int(self.index[row])]
-        return [(str(name), str(label)) for name, label in labels.items() if label is not None]
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -199,14 +191,6 @@ class StudioTable(Experiment):
             if isinstance(value, (int, float)):
                 return few_digits(value)
         return str(value)
-
-    def values(self, j: int) -> Array:
-        """Return a prepared column, on the scale of the file if it holds numbers."""
-        name = self.names[j]
-        if name in self.columns and self.rows.X[name].dtype.kind in "iuf":
-            values = self.rows.X[name].to_numpy(dtype=np.float64)
-            return np.where(np.isnan(values), np.nanmedian(values), values)
-        return np.asarray(self.X[:, j])
 
     def typical_text(self, column: str, rows: Array) -> str:
         """Describe what is typical of a column in these rows: the median or the most frequent."""

@@ -1,56 +1,33 @@
-"""What leaves the studio: the table, the committee and a report, as bytes."""
+"""What leaves the studio: the table and a report, as bytes."""
 
 from __future__ import annotations
 
 import shlex
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fuzzytwin._utils.text import count
-from fuzzytwin.experiment._estimators import training_metadata
 from fuzzytwin.experiment._rows import REVIEWED_LABEL
 from fuzzytwin.report import render
-from fuzzytwin.store._files import to_bytes
 from fuzzytwin.studio._history import ACTIONS
-from fuzzytwin.studio._model import Model, pipeline_of
 from fuzzytwin.studio._session import Session
 from fuzzytwin.tables._formats import format_of, numbering
 from fuzzytwin.tables._parse import is_cell, pa
 from fuzzytwin.tables._writer import ENDINGS, as_csv, write_tables
 
-LABEL, DEGREE, DECISION = REVIEWED_LABEL, "degree", "decision"  # columns that the table gets
+ADDED = (REVIEWED_LABEL, "decision")  # columns that the table gets
 
 
 def export_file(session: Session, kind: str) -> tuple[str, str, bytes] | None:
-    """Return the name, media type and bytes of one of `FILES`; None if there is no such thing.
-
-    `Session.exports` tells the page that the file is being written.
-    """
+    """Return the name, media type and bytes of one of `FILES`; None if there is no such thing."""
     if kind not in FILES:
         return None
     export = FILES[kind]
-    session.exports[kind] = time.monotonic()
-    try:
-        return export.name(session), export.media, export.write(session)
-    finally:
-        session.exports.pop(kind, None)
-
-
-def export_status(session: Session, kind: str) -> str:
-    """Describe how long a file has been written; "" if it is not being written."""
-    start = session.exports.get(kind)
-    if start is None:
-        return ""
-    model = session.model
-    trains = kind == "model" and (model is None or model.labels is not session.labels)
-    what = "Training on the reviewed labels first" if trains else "Preparing the file"
-    return f"{what}: {time.monotonic() - start:.0f} s so far ..."
+    return export.name(session), export.media, export.write(session)
 
 
 # The table
@@ -86,16 +63,8 @@ def _written(cells: Any, ending: str) -> bytes:
 
 
 def added_columns(session: Session) -> list[str]:
-    """Name the columns that are added: the label, the degree if one is below 1, the decision.
-
-    A name that the table has already gets an underscore.
-    """
-    return [_free(name, session.table.table.cells.schema.names) for name in _added(session)]
-
-
-def _added(session: Session) -> list[str]:
-    has_degrees = bool((session.labels.degree != 1).any())
-    return [LABEL, DEGREE, DECISION] if has_degrees else [LABEL, DECISION]
+    """Name the columns that are added. One that the table has already gets an underscore."""
+    return [_free(name, session.table.table.cells.schema.names) for name in ADDED]
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
@@ -111,52 +80,18 @@ def _with_reviews(session: Session) -> Any:
     labels = session.labels
     cells = table.table.cells
     place = table.index
-    used = place[labels.used]
     label = np.full(cells.num_rows, None)
-    label[used] = table.classes[labels.codes[labels.used]].tolist()
-    degree = np.full(cells.num_rows, None)
-    degree[used] = labels.degree[labels.used]
+    label[place[labels.used]] = table.classes[labels.codes[labels.used]].tolist()
     decision = np.full(cells.num_rows, None)
     for row, made in labels.decisions.items():
         decision[place[row]] = made.action
-    whole = table.classes.dtype.kind in "iu"
-    values = {LABEL: pa.array(label, pa.int64() if whole else pa.string())}
-    values[DEGREE] = _degrees(degree, table.table.decimal)
-    values[DECISION] = pa.array(decision, pa.string())
-    for name, column in zip(added_columns(session), _added(session), strict=True):
-        cells = cells.append_column(name, values[column])
+    values = pa.array(label, pa.array(table.classes).type), pa.array(decision, pa.string())
+    for name, column in zip(added_columns(session), values, strict=True):
+        cells = cells.append_column(name, column)
     return cells
 
 
-def _degrees(degree: Any, decimal: str) -> Any:
-    """Return degrees as numbers, or as text with a decimal comma if the file has one."""
-    if decimal == ".":
-        return pa.array(degree, pa.float64())
-    words = [None if value is None else f"{value:g}".replace(".", decimal) for value in degree]
-    return pa.array(words, pa.string())
-
-
-# The model and the report
-
-
-def model_file(session: Session) -> bytes:
-    """Write the committee as a file for ``fuzzytwin predict``, ``explain`` and ``evaluate``.
-
-    It is trained on the labels after the decisions: the one that the page has if it is up to date.
-    """
-    table = session.table
-    labels = session.labels
-    model = session.model
-    if model is None or model.labels is not labels:
-        model = Model.fit(table, labels)
-    used = labels.used
-    y = table.classes[labels.codes]
-    notes = [*table.notes, f"{count(len(labels.decisions), 'row')} reviewed in the studio"]
-    settings = replace(table.settings, model="committee")
-    metadata = training_metadata(table.path, settings, table.rows, model.committee, notes)
-    metadata["classes"] = {str(name): int((y[used] == name).sum()) for name in table.classes}
-    metadata["effects"] = model.effects
-    return to_bytes(pipeline_of(table, model.committee), metadata)
+# The report and the commands
 
 
 def report_file(session: Session) -> bytes:
@@ -176,16 +111,14 @@ def report_file(session: Session) -> bytes:
 
 def train_command(session: Session) -> str:
     """Return the command that trains on the exported table."""
-    label, *degree, decision = added_columns(session)
+    label, decision = added_columns(session)
     settings = session.table.settings
     out = _trained_model(session)
     words = ["fuzzytwin", "train", FILES["table"].name(session), "--target", label, "--out", out]
     named = settings.named()
-    replaced = [*named.pop("--target", []), *named.pop("--degree", []), decision]
-    if settings.votes:
-        replaced.extend(session.table.votes.columns)
-    options = {"--degree": degree, "--drop": replaced}
-    for option, names in (*options.items(), *named.items(), ("--missing", settings.missing)):
+    votes = session.table.votes.columns if settings.votes else []
+    named["--drop"] = [*named.pop("--target", []), decision, *votes, *named["--drop"]]
+    for option, names in (*named.items(), ("--missing", settings.missing)):
         words += [word for name in names for word in (option, name)]
     if settings.keep_na:
         words.append("--keep-na")
@@ -205,8 +138,8 @@ def evaluate_command(session: Session) -> str:
 
 
 def _trained_model(session: Session) -> str:
-    """Name the model that `train_command` writes, beside the studio's own."""
-    return f"{_stem(session)}.trained.skops"
+    """Name the model that `train_command` writes."""
+    return f"{_stem(session)}.reviewed.skops"
 
 
 # The files
@@ -232,6 +165,5 @@ def _stem(session: Session) -> str:
 
 FILES = {
     "table": Export(table_ending, "application/octet-stream", table_file),
-    "model": Export(lambda _: ".skops", "application/octet-stream", model_file),
     "report": Export(lambda _: ".html", "text/html; charset=utf-8", report_file),
 }

@@ -19,7 +19,6 @@ from fuzzytwin.studio._row_keys import RowKeys
 ACTIONS = {
     "keep": "kept",
     "relabel": "relabelled",
-    "degree": "given a degree",
     "exclude": "excluded",
 }
 MAX_NAMED = 5  # decisions that cannot be applied
@@ -31,21 +30,20 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided on a row: its label, its membership degree, and whether it is used."""
+    """What was decided on a row: its label, and whether it is used."""
 
     action: str
     code: int
-    degree: float
 
     @property
     def used(self) -> bool:
-        """Return whether the model is trained on the row."""
+        """Return whether a model is to be trained on the row."""
         return self.action != "exclude"
 
     @property
     def words(self) -> str:
         """Describe the decision."""
-        return f"degree {self.degree:.2f}" if self.action == "degree" else ACTIONS[self.action]
+        return ACTIONS[self.action]
 
 
 @dataclass(frozen=True)
@@ -72,29 +70,25 @@ class Labels:
     """The labels after the decisions; never changed, so that threads may share them."""
 
     codes: Array
-    degree: Array
     used: Array
     decisions: dict[int, Decision] = field(default_factory=dict)  # the latest comes last
-    version: int = 0  # counts changes
 
     @classmethod
     def given(cls, table: StudioTable) -> Labels:
         """Return the labels as they stand in the table."""
-        return cls(table.codes, table.degree, np.ones(len(table), dtype=bool))
+        return cls(table.codes, np.ones(len(table), dtype=bool))
 
     def decided(self, row: int, decision: Decision | None, table: StudioTable) -> Labels:
         """Return the labels after a decision on a row; None takes an earlier one back."""
         decisions = {other: made for other, made in self.decisions.items() if other != row}
-        value = Decision("keep", int(table.codes[row]), float(table.degree[row]))
+        value = Decision("keep", int(table.codes[row]))
         if decision is not None:
             decisions[row] = value = decision
         codes = self.codes.copy()
         codes[row] = value.code
-        degree = self.degree.copy()
-        degree[row] = value.degree
         used = self.used.copy()
         used[row] = value.used
-        return Labels(codes, degree, used, decisions, self.version + 1)
+        return Labels(codes, used, decisions)
 
     def count(self) -> dict[str, int]:
         """Count the decisions by action."""
@@ -159,8 +153,8 @@ class History:
         if self.decisions.get(row) == decision:
             return False
         if self.journal is not None:
-            made = {"label": self.class_names[decision.code], "degree": decision.degree}
-            self._write({"action": decision.action, **self.row_keys.key(row), **made})
+            label = self.class_names[decision.code]
+            self._write({"action": decision.action, **self.row_keys.key(row), "label": label})
         self._add(row, decision)
         return True
 
@@ -207,16 +201,14 @@ class History:
             self.labels = self.labels.decided(row, decision, self.table)
 
     def _loses_class(self, row: int, decision: Decision) -> bool:
-        """Return whether a class would keep less than two rows, or none of a degree above 0."""
+        """Return whether a class would keep fewer than two rows."""
         labels = self.labels
         code = int(labels.codes[row])
-        stays = decision.used and decision.code == code
-        if not labels.used[row] or (stays and decision.degree > 0):
+        if not labels.used[row] or (decision.used and decision.code == code):
             return False
         others = labels.used & (labels.codes == code) & (self.table.weight > 0)
         others[row] = False
-        too_few = others.sum() < 2 and not stays
-        return bool(too_few or not (labels.degree[others] > 0).any())
+        return bool(others.sum() < 2)
 
     # Decisions of earlier sessions
 
@@ -262,15 +254,12 @@ class History:
             self._move(changes[numbers.index(event["decision"])], action)
             return
         label = str(event["label"])
-        degree = float(event["degree"])
         kept = action != "keep" or label == event["given"]
-        if action not in ACTIONS or not 0 <= degree <= 1 or not kept:
+        if action not in ACTIONS or not kept:
             raise ValueError
         match = self.row_keys.find(event)
         code = self.class_names.index(label) if label in self.class_names else -1
-        if match.row is not None and action in ("keep", "relabel"):
-            degree = float(self.table.degree[match.row])
-        decision = Decision(action, code, degree)
+        decision = Decision(action, code)
         reason = match.problem or self._reason_against(match.row, decision, label)
         if reason:
             self._add(None, decision)

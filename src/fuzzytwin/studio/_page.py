@@ -14,7 +14,6 @@ from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.studio._data import StudioTable
 from fuzzytwin.studio._export import export_file
 from fuzzytwin.studio._history import open_journal
-from fuzzytwin.studio._model import Model, Trainer
 from fuzzytwin.studio._overview import OverviewView
 from fuzzytwin.studio._review import ReviewView
 from fuzzytwin.studio._save import SaveView
@@ -23,14 +22,13 @@ from fuzzytwin.studio._session import Session
 from fuzzytwin.studio._view import View, hint
 
 VIEWS: tuple[type[View], ...] = (ReviewView, OverviewView, SaveView)
-CHECK_SECONDS = 0.5  # after which the page looks for decisions of other pages and a new model
+CHECK_SECONDS = 0.5  # after which the page looks for decisions of other pages
 STYLE = """
 .nicegui-content { padding: 12px; gap: 12px; max-width: 1500px; margin: 0 auto; }
 .q-tab-panel { padding: 0; } .q-tab-panels { background: transparent; }
 .body--light { background: #f4f6f8; }
 .body--dark { --q-primary: #6db6e8 !important; }
 .q-header { background: #0b5c94 !important; }
-.picture { image-rendering: pixelated; }
 .entry.q-item--active { background: rgba(11, 92, 148, .12); }
 """
 
@@ -43,8 +41,6 @@ class Page:
         self.pages = pages
         self.views: dict[str, View] = {}
         self.view = VIEWS[0].name
-        self.model: Model | None = None  # that the page shows
-        self.status = ""
         ui.add_css(STYLE)
         ui.colors(primary="#0b5c94")
         self._lay_out_bar()
@@ -101,18 +97,10 @@ class Page:
             page.stale = page.stale or page is not self
 
     def _follow(self) -> None:
-        """Show what other pages have changed, a new model, or how far it is behind."""
-        if not self.client.has_socket_connection:
-            return
-        session = self.session
-        if self.stale:
+        """Show what other pages have changed."""
+        if self.stale and self.client.has_socket_connection:
             self.stale = False
             self.views[self.view].follow()
-        if session.model is not self.model or session.model_status != self.status:
-            self.model = session.model
-            self.status = session.model_status
-            self.views[self.view].follow_model()
-        self.views[self.view].tick()
 
     def look_at(self, row: int) -> None:
         """Show a row in the view Review."""
@@ -143,7 +131,6 @@ def start(
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(open_journal(table))
         session = Session(table, journal)
-        stack.enter_context(Trainer(session))
         notes = "".join(f"{note}\n" for note in session.history.journal_notes)
         pages: list[Page] = []
 

@@ -14,7 +14,7 @@ from nicegui import ui
 from fuzzytwin._utils.types import Array
 from fuzzytwin.studio._history import RefusedError
 from fuzzytwin.studio._row_card import RowCard
-from fuzzytwin.studio._view import View, card, figure, hint, interval, key_button, short
+from fuzzytwin.studio._view import View, card, draw_figures, hint, key_button, short
 
 LISTED = 12  # rows in the list
 LISTS = {"review": "To review", "open": "Not reviewed", "reviewed": "Reviewed"}
@@ -125,7 +125,7 @@ class ReviewView(View):
         elif key in self.session.keys:
             self.press("relabel", row, self.session.keys[key])
 
-    def press(self, action: str, row: int, code: int | None = None, degree: Any = None) -> None:
+    def press(self, action: str, row: int, code: int | None = None) -> None:
         """Carry out an action; a decision on a row that is no longer shown is ignored."""
         self.message = ""
         self.step += 1
@@ -135,7 +135,7 @@ class ReviewView(View):
             elif action in ("undo", "redo"):
                 self._repeat(action)
             elif row == self.row:
-                self.session.decide(row, action, code, degree)
+                self.session.decide(row, action, code)
                 if self.which in ("reviewed", "search"):
                     self.open(row)  # in other lists, the next row takes its place
                 self.page.changed()
@@ -168,22 +168,12 @@ class ReviewView(View):
         self._draw_queue(shown, len(rows))
         self.row_card.draw(self.row, self.step, self.message)
 
-    def follow_model(self) -> None:
-        """Draw the figures; what is being typed stays."""
-        self._draw_strip()
-
     def _draw_strip(self) -> None:
-        """Draw the figures, the state of the model, undo and redo."""
+        """Draw the figures, undo and redo."""
         session = self.session
         self.strip.clear()
         with self.strip:
-            figure(f"{len(session.rows_to_review):,}", "rows to review")
-            figure(f"{len(session.decisions):,}", f"of {len(session.table):,} rows reviewed")
-            ends = interval(session.n_errors_left_interval)
-            figure(ends, f"label errors left (95%), about {session.n_errors_left:,.0f}")
-            if session.model is not None:
-                figure(f"{100 * session.model.accuracy:.1f}%", "leave-one-out accuracy")
-            hint(session.model_status).classes("model-status").props("aria-live=polite")
+            draw_figures(session)
             ui.space()
             key_button("Undo", "u", partial(self.press, "undo", -1), bool(session.history.done))
             key_button("Redo", "⇧u", partial(self.press, "redo", -1), bool(session.history.undone))
@@ -253,7 +243,6 @@ COMMANDS = {
 # What is decided on is the row that the page shows, not one that is on its way.
 KEY_HANDLER = """(e) => {
   if (e.action !== "keydown" || e.altKey) return;
-  if (document.activeElement?.closest(".q-slider")) return;
   const row = document.querySelector("[data-row]")?.dataset.row ?? -1;
   emit({key: e.key, shift: e.shiftKey, control: e.ctrlKey || e.metaKey, row: Number(row)});
 }"""

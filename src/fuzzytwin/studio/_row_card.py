@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
-from fuzzytwin.experiment._families import families
-from fuzzytwin.studio._picture import Pictures
 from fuzzytwin.studio._session import Session
 from fuzzytwin.studio._view import (
     card,
@@ -29,14 +27,13 @@ SHOWN_LABELS = 6  # in the list of probabilities
 LABEL_BUTTONS = 12
 NEAREST = 3
 MIN_SHOWN = 0.005  # probability of a label
-PICTURE = 'no-transition no-spinner alt="Picture of the row"'
 KEYS = "k keep · r relabel · digit or l another label · x exclude · n next · p previous · u undo"
 
 
 class RowCard:
     """A card with the row, and one with its nearest rows.
 
-    `press` is called with an action, the row, and a class or a degree; `look` with a row to show.
+    `press` is called with an action, the row and a class; `look` with a row to show.
     """
 
     label_input: Any  # to type a label
@@ -47,7 +44,6 @@ class RowCard:
         self.session = session
         self.press = press
         self.look = look
-        self.pictures = Pictures(session.table)
         self.detail = card("order-1 md:order-2 detail")
         self.near = card("order-3 md:col-start-2 xl:col-start-3 near")
 
@@ -63,7 +59,6 @@ class RowCard:
             else:
                 self._draw_title(row)
                 self._draw_whole_cells(row)
-                self._draw_votes(row)
                 self._draw_probabilities(row)
                 self._draw_actions(row)
             if message:
@@ -95,27 +90,14 @@ class RowCard:
                 ui.badge(f"{made.words}{now}").classes("made")
 
     def _draw_whole_cells(self, row: int) -> None:
-        """Show the picture of the row, and columns that are read by people."""
+        """Show the columns that are read by people."""
         table = self.session.table
-        if self.pictures.columns:
-            ui.image(self.pictures.of(row)).classes("w-40 border picture").props(PICTURE)
         for name in table.shown:
             value = table.raw(row, name)
             with ui.column().classes("gap-0 w-full whole"):
                 hint(short(name, 60))
                 text = ui.label("(missing)" if value is None else str(value))
                 text.classes("whitespace-pre-wrap break-words max-h-72 overflow-auto w-full")
-
-    def _draw_votes(self, row: int) -> None:
-        votes = self.session.table.votes_on(row)
-        if not votes:
-            return
-        with ui.row().classes("items-center gap-x-4 gap-y-1 votes"):
-            hint("votes")
-            for annotator, vote in votes:
-                with ui.row().classes("gap-1 items-center"):
-                    ui.label(short(annotator, 24)).classes("opacity-70")
-                    ui.label(short(vote, 24)).classes("font-medium")
 
     def _draw_probabilities(self, row: int) -> None:
         session = self.session
@@ -149,7 +131,7 @@ class RowCard:
             key_button(f"Relabel as {short(names[other], 24)}", "r", relabel)
             key_button("Exclude", "x", partial(self.press, "exclude", row))
             key_button("Next", "n", partial(self.press, "next", row))
-        with ui.row().classes("gap-2 items-center w-full labels"):
+        with ui.row().classes("gap-2 items-center w-full labels") as labels:
             self.label_input = ui.input(placeholder="Another label ( l )")
             self.label_input.props('dense outlined aria-label="Find a label"').classes("w-44")
             buttons = ui.row().classes("gap-1 items-center")
@@ -157,10 +139,7 @@ class RowCard:
             self.label_input.on("keydown.enter", partial(self._take_first, row))
             self.label_input.on("keydown.escape", js_handler="(event) => event.target.blur()")
             self._draw_labels(buttons, row)
-            for part in (self.label_input, buttons):
-                part.set_visibility(len(names) > 2)  # of two labels, keep and relabel suffice
-            ui.space()
-            self._draw_degree(row)
+        labels.set_visibility(len(names) > 2)  # of two labels, keep and relabel suffice
 
     def _draw_labels(self, box: Any, row: int) -> None:
         """Draw a button for each label that matches what is typed."""
@@ -186,46 +165,29 @@ class RowCard:
         if text.strip() and matches:
             self.press("relabel", row, matches[0])
 
-    def _draw_degree(self, row: int) -> None:
-        """Draw the membership degree, for labels that are neither right nor wrong."""
-        with ui.row().classes("items-center gap-3 flex-nowrap pr-3 degree"):
-            hint("membership degree").classes("whitespace-nowrap")
-            slider = ui.slider(min=0, max=1, step=0.05, value=self.session.degree(row))
-            slider.props('label aria-label="Membership degree of the label"').classes("w-24")
-            slider.on("change", lambda: self.press("degree", row, degree=float(slider.value)))
-
     def _draw_columns(self, row: int) -> None:
         """Draw the columns that contribute most to the label, and what is typical of them."""
         session = self.session
         now = session.label(row)
         other = session.alternative(row)
         names = session.table.columns
-        unread = set(self.pictures.columns)  # pixels and embeddings: no person reads the numbers
-        readable = [
-            j
-            for j, name in enumerate(names)
-            if name in session.table.in_file and name not in unread
-        ]
+        # No person reads the numbers of an embedding.
+        readable = [j for j, name in enumerate(names) if name in session.table.in_file]
         values = session.contributions(row, now, other) if readable else None
         if values is None:
             return
-        family_of = families([names[j] for j in readable])
-        parts: dict[str, list[int]] = {}  # columns that are shown in one line
-        for j in readable:
-            parts.setdefault(family_of.get(names[j], names[j]), []).append(j)
-        totals = {name: float(values[columns].sum()) for name, columns in parts.items()}
         own_name = short(session.class_names[now], 20)
         other_name = short(session.class_names[other], 20)
-        rows = []
-        for name in sorted(totals, key=lambda name: -abs(totals[name]))[:SHOWN_COLUMNS]:
-            cells = [f"{len(parts[name])} columns", "", ""]
-            if len(parts[name]) == 1:
-                cells = [
-                    short(session.table.cell(row, name)) or "(missing)",
-                    short(session.typical(name, now), 24),
-                    short(session.typical(name, other), 24),
-                ]
-            rows.append([short(name), *cells, signed(totals[name])])
+        rows = [
+            [
+                short(names[j]),
+                short(session.table.cell(row, names[j])) or "(missing)",
+                short(session.typical(names[j], now), 24),
+                short(session.typical(names[j], other), 24),
+                signed(values[j]),
+            ]
+            for j in sorted(readable, key=lambda j: -abs(values[j]))[:SHOWN_COLUMNS]
+        ]
         heads = [
             "column",
             "this row",
@@ -249,8 +211,6 @@ class RowCard:
             label_chip(code, session.class_names[code])
             for other, distance in rows:
                 with ui.row().classes("items-center gap-2 flex-nowrap w-full min-w-0"):
-                    if self.pictures.columns:
-                        ui.image(self.pictures.of(other)).classes("w-12 picture").props(PICTURE)
                     name = short(session.table.name_of(other), 24)
                     button = ui.button(name, on_click=partial(self.look, other))
                     button.props("flat dense no-caps").classes("shrink-0 text-xs")

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from nicegui import ui
 
 from fuzzytwin._utils.text import count
-from fuzzytwin.studio._export import FILES, evaluate_command, export_status, train_command
+from fuzzytwin.studio._export import FILES, evaluate_command, train_command
 from fuzzytwin.studio._history import ACTIONS
 from fuzzytwin.studio._view import View, card, heading, hint, label_chip, short
 
 MAX_LISTED = 100
-ABOUT = {
-    "table": "Table",
-    "model": "Model",
-    "report": "Report",
-}
 
 
 class SaveView(View):
@@ -40,21 +34,16 @@ class SaveView(View):
         about = {
             "table": f"In the format of the data: {rows}, with the reviewed label and the "
             "decision. Excluded rows have no label.",
-            "model": "A FuzzyTwinCommittee trained on the reviewed labels, for fuzzytwin predict, "
-            "explain and evaluate. If decisions came after the last training, it is trained first, "
-            "which takes minutes for a large table.",
             "report": "One page about the decisions and their result.",
         }
-        self.status: dict[str, Any] = {}
         for kind, export in FILES.items():
             name = export.name(self.session)
             with ui.column().classes("gap-0 w-full"):
                 with ui.row().classes("items-center gap-2 w-full min-w-0"):
-                    button = ui.button(ABOUT[kind], icon="download")
+                    button = ui.button(kind.capitalize(), icon="download")
                     button.props(f'outline no-caps dense href="export/{kind}" download')
                     ui.label(name).classes("font-mono text-sm break-all min-w-0")
                 hint(about[kind])
-                self.status[kind] = hint("").classes(f"status-{kind}").props("aria-live=polite")
         hint("To train on the table:")
         self.command = ui.label().classes("font-mono text-sm break-words w-full command")
         if measure := evaluate_command(self.session):
@@ -82,14 +71,6 @@ class SaveView(View):
             for note in session.history.journal_notes:
                 ui.label(short(note, 400))
         self._draw_decisions()
-
-    def follow_model(self) -> None:
-        """Change nothing: this view shows no figure of the model."""
-
-    def tick(self) -> None:
-        """Show which files are being written, and for how long."""
-        for kind, label in self.status.items():
-            label.set_text(export_status(self.session, kind))
 
     def _draw_decisions(self) -> None:
         session = self.session

@@ -8,26 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.experiment._estimators import likeliest_other
 from fuzzytwin.label_issues import LabelIssueReport
 from fuzzytwin.studio._data import StudioTable
 from fuzzytwin.studio._history import ACTIONS, Decision, History, Labels, RefusedError
 from fuzzytwin.studio._journal import Journal
-from fuzzytwin.studio._model import Model, contributions
+from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 # What a decision changes: computed again when it is next asked for.
 FIGURES = ("report", "posterior", "quality", "open_rows", "rows_to_review")
+MAX_PAIR_ROWS = 20_000  # that contributions are computed from
+PLANE_RIDGE = 10.0
 
 
 class Session:
-    """The state of the studio: one table, its decisions, and what the models predict.
+    """The state of the studio: one table, its decisions, and the ranking of its rows.
 
     `find_label_issues` ranks the rows, as for `fuzzytwin label-issues`, from the labels as given.
-    Each decision corrects its probabilities at once. `update_model` trains a committee on the
-    labels after the decisions. This takes seconds on large tables, so a thread calls it, and
-    `model_status` tells how many decisions the committee does not include.
+    Each decision corrects its probabilities at once, without training.
     """
 
     def __init__(self, table: StudioTable, journal: Journal | None = None) -> None:
@@ -35,11 +34,6 @@ class Session:
         self.first_report = table.label_issues  # about the labels as given
         self.history = History(table, journal)
         self.class_names = self.history.class_names
-        self.model: Model | None = None
-        self.model_problem = ""  # why there is none
-        self.is_training = False
-        self._tried: Labels | None = None  # labels that the model was last trained on
-        self.exports: dict[str, float] = {}  # files being written, and when that began
 
     def snapshot(self) -> Session:
         """Return a copy that later decisions do not change, for use in a thread."""
@@ -63,10 +57,6 @@ class Session:
         """Return the class of a row after the decisions."""
         return int(self.labels.codes[row])
 
-    def degree(self, row: int) -> float:
-        """Return the membership degree of a row after the decisions."""
-        return float(self.labels.degree[row])
-
     @cached_property
     def keys(self) -> dict[str, int]:
         """Return the keys of classes: 1 to 9 or, if all labels are whole numbers, their digits."""
@@ -84,17 +74,14 @@ class Session:
 
     # Decisions
 
-    def decide(
-        self, row: int, action: str, code: int | None = None, degree: float | None = None
-    ) -> None:
+    def decide(self, row: int, action: str, code: int | None = None) -> None:
         """Decide on a row; the decision is on the disk when this returns.
 
-        Actions are "keep" (the given label and degree), "relabel" (by default as the most probable
-        other class), "degree" (set a membership degree) and "exclude" (train without the row).
-        `RefusedError` if too few rows of a class would remain, or a
-        value is out of range.
+        Actions are "keep" (the given label), "relabel" (by default as the most probable other
+        class) and "exclude" (train without the row). `RefusedError` if too few rows of a class
+        would remain, or a value is out of range.
         """
-        if self.history.decide(row, self._decision(row, action, code, degree)):
+        if self.history.decide(row, self._decision(row, action, code)):
             self._forget_figures()
 
     def undo(self) -> int | None:
@@ -109,25 +96,20 @@ class Session:
         self._forget_figures()
         return row
 
-    def _decision(self, row: int, action: str, code: int | None, degree: float | None) -> Decision:
+    def _decision(self, row: int, action: str, code: int | None) -> Decision:
         if action not in ACTIONS:
             raise RefusedError(f"action={action!r} is unknown; use one of {', '.join(ACTIONS)}.")
         if not 0 <= row < len(self.table):
             raise RefusedError(f"row={row!r} is not a row of the table.")
         given = int(self.table.codes[row])
         if action == "keep":
-            return Decision(action, given, float(self.table.degree[row]))
-        if action == "relabel":
-            target = self.alternative(row) if code is None else int(code)
-            if not 0 <= target < len(self.class_names):
-                raise RefusedError(f"code={code!r} is not a class.")
-            action = "keep" if target == given else action
-            return Decision(action, target, float(self.table.degree[row]))
+            return Decision(action, given)
         if action == "exclude":
-            degree = self.degree(row)
-        if degree is None or not 0 <= degree <= 1:
-            raise RefusedError(f"degree={degree!r} is not allowed; give a number from 0 to 1.")
-        return Decision(action, self.label(row), float(degree))
+            return Decision(action, self.label(row))
+        target = self.alternative(row) if code is None else int(code)
+        if not 0 <= target < len(self.class_names):
+            raise RefusedError(f"code={code!r} is not a class.")
+        return Decision("keep" if target == given else action, target)
 
     def _forget_figures(self) -> None:
         for name in FIGURES:
@@ -204,40 +186,34 @@ class Session:
         """Return the label issues that are not reviewed, the lowest label quality first."""
         return self.open_rows[self.report.is_label_issue[self.open_rows]]
 
-    # The committee
-
-    @property
-    def model_is_current(self) -> bool:
-        """Return whether a model was trained, or tried, on the labels as they are now."""
-        return self._tried is self.labels
-
-    def update_model(self) -> None:
-        """Train the committee on the labels as they are now; a thread may call it."""
-        labels = self.labels
-        self.is_training = True
-        try:
-            self.model = Model.fit(self.table, labels)
-            self.model_problem = ""
-        except (ValueError, ArithmeticError, MemoryError) as error:
-            self.model_problem = str(error)
-        finally:
-            self.is_training = False
-        self._tried = labels
-
-    @property
-    def model_status(self) -> str:
-        """Describe how many decisions the committee does not include yet."""
-        if self.model_is_current:
-            return f"no model: {self.model_problem}" if self.model_problem else "model up to date"
-        if self.model is None:
-            return "the model is being trained"
-        behind = abs(self.labels.version - self.model.labels.version)
-        what = "being updated" if self.is_training else "updated when you pause"
-        return f"model from {count(behind, 'decision')} ago, {what}"
+    # One row
 
     def contributions(self, row: int, code: int, other: int) -> Array | None:
-        """Compute the contribution of each column towards one class instead of another."""
-        return contributions(self.table, self.labels, row, code, other)
+        """Compute the contribution of each column towards one class instead of another at a row.
+
+        Linear planes f of the two classes are fitted without the row and its group. The
+        contribution of a column is what s = (f_code - f_other) / 2 would lose if the column had its
+        mean value. It is None if too few rows of a class remain.
+        """
+        # s leads from -1/2 at rows of the other class to 1/2 at rows of the class.
+        table = self.table
+        labels = self.labels
+        others = labels.used & np.isin(labels.codes, [code, other])
+        others[row] = False
+        if table.rows.groups is not None:
+            others &= table.rows.groups != table.rows.groups[row]
+        rows = np.flatnonzero(others)
+        if len(rows) > MAX_PAIR_ROWS:
+            rows = rows[np.linspace(0, len(rows) - 1, MAX_PAIR_ROWS).astype(int)]
+        y = (labels.codes[rows] == other).astype(int)
+        try:
+            planes = FuzzyTwinSVC(alpha=PLANE_RIDGE).fit(
+                table.X[rows], y, sample_weight=table.weight[rows]
+            )
+        except ValueError:
+            return None
+        parts = (planes.coef_[0] - planes.coef_[1]) * (table.X[row] - table.means) / 2
+        return np.bincount(table.origins, parts, minlength=len(table.columns))
 
     def nearest(self, row: int, codes: list[int], n: int = 3) -> dict[int, list[tuple[int, float]]]:
         """Find the rows of each class that are nearest, with their distances in scaled columns."""

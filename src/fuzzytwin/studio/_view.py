@@ -42,13 +42,6 @@ class View:
         """Show what another page has changed."""
         self.refresh()
 
-    def follow_model(self) -> None:
-        """Show a new model, or how far it is behind."""
-        self.refresh()
-
-    def tick(self) -> None:
-        """Show what goes on in the background; called twice a second."""
-
 
 def colour(code: int) -> str:
     """Return the colour of a class."""
@@ -102,6 +95,14 @@ def figure(value: str, name: str) -> Any:
     return column
 
 
+def draw_figures(session: Session) -> None:
+    """Place how many rows are to be reviewed, and what the reviews tell so far."""
+    figure(f"{len(session.rows_to_review):,}", "rows to review")
+    figure(f"{len(session.decisions):,}", f"of {len(session.table):,} rows reviewed")
+    ends = interval(session.n_errors_left_interval)
+    figure(ends, f"label errors left (95%), about {session.n_errors_left:,.0f}")
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], narrow: Sequence[int] = ()) -> Any:
     """Place a table of text; the columns `narrow` are hidden on narrow screens."""
     heads = [
@@ -127,16 +128,11 @@ def short(text: str, most: int = 40) -> str:
     return cut(text, most, end="…")
 
 
-def percent(value: float) -> str:
-    """Write a share in percent."""
-    return f"{100 * value:.1f}%"
-
-
 def interval(ends: tuple[float, float]) -> str:
     """Write an interval of counts."""
     return f"{ends[0]:,.0f} to {ends[1]:,.0f}"
 
 
-def signed(value: float, digits: int = 2) -> str:
+def signed(value: float) -> str:
     """Write a number with its sign."""
-    return f"{value:+.{digits}f}".replace("-", "−")
+    return f"{value:+.2f}".replace("-", "−")
