@@ -151,5 +151,18 @@ def test_names_that_the_table_has_already_get_an_underscore(tmp_path):
     session.history.journal.close()
 
 
+@pytest.mark.parametrize("name", ["trial.2024.csv", "TRIAL.2024.CSV", "v1.2.trial.csv"])
+def test_files_keep_the_dots_of_the_name_of_the_data(tmp_path, name):
+    write_table(tmp_path / name)
+    session = open_session(tmp_path / name)
+    stem = name[: -len(".csv")]
+    assert [export.export_file(session, kind)[0] for kind in ("table", "report")] == [
+        f"{stem}.reviewed.csv",
+        f"{stem}.reviewed.html",
+    ]
+    assert f"{stem}.reviewed.skops" in export.train_command(session)
+    session.history.journal.close()
+
+
 def test_nothing_else_is_exported(session):
     assert export.export_file(session, "nothing") is None

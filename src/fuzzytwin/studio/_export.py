@@ -15,7 +15,7 @@ from fuzzytwin.experiment._rows import REVIEWED_LABEL
 from fuzzytwin.report import render
 from fuzzytwin.studio._history import ACTIONS
 from fuzzytwin.studio._session import Session
-from fuzzytwin.tables._formats import format_of, numbering
+from fuzzytwin.tables._formats import format_of, numbering, without_ending
 from fuzzytwin.tables._parse import is_cell, pa
 from fuzzytwin.tables._writer import ENDINGS, as_csv, write_tables
 
@@ -159,8 +159,7 @@ class Export:
 
 
 def _stem(session: Session) -> str:
-    name = Path(session.table.path).name
-    return name.removesuffix(table_ending(session)).partition(".")[0] or "data"
+    return without_ending(session.table.path) or "data"
 
 
 FILES = {

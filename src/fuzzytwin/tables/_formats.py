@@ -330,6 +330,17 @@ def format_of(path: str | os.PathLike[str]) -> type[TableFile]:
     return next(matches, TableFile)
 
 
+def without_ending(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file without the ending of its format.
+
+    >>> without_ending("data/trial.2024.CSV.gz"), without_ending("parts.2024")
+    ('trial.2024', 'parts.2024')
+    """
+    name = os.path.basename(path)
+    ending = max((end for end in ENDINGS if name.lower().endswith(end)), key=len, default="")
+    return name[: len(name) - len(ending)]
+
+
 def known_format(path: str | os.PathLike[str]) -> type[TableFile]:
     """Return the format of a file. Raise a ValueError if its ending is unknown."""
     if os.path.isdir(path):
