@@ -44,33 +44,13 @@ def test_the_gradient_is_that_of_the_objective(K):
     np.testing.assert_allclose(problem.loss(at)[1], numeric, atol=1e-6)
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
-@pytest.mark.parametrize("spread", [0.3, 2.0])
-def test_the_curvature_is_that_of_the_objective(K, spread):
-    F, labels, _ = made(K, n=70)
-    s = np.random.default_rng(1).uniform(0, 2, 70)
-    problem = RandomNoiseLikelihood(np.concatenate([F, F**2], axis=2), labels, s)
-    at = problem.start() + np.random.default_rng(2).normal(0, spread, len(problem.start()))
-    steps = 1e-5 * np.eye(len(at))
-    numeric = np.array([problem.loss(at + h)[1] - problem.loss(at - h)[1] for h in steps]) / 2e-5
-    numeric[2 : 2 + K, 2 : 2 + K] += 1 / K  # what keeps the mean of b
-    np.testing.assert_allclose(problem.hessian(at), numeric, atol=1e-7)
-
-
-@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("K", [2, 3, 12])
 def test_the_objective_is_least_to_the_last_digits(K):
     F, labels, _ = made(K, n=200)
     problem = RandomNoiseLikelihood(F, labels, np.ones(200))
     labels_alone = fit_stacking(F, np.eye(K)[labels], np.ones(200), matrix_scaling=False)
     _, gradient = problem.loss(problem.solve(labels_alone))
     assert np.abs(gradient).max() < 1e-12
-
-
-def test_of_many_classes_no_second_derivatives_are_needed(monkeypatch):
-    F, labels, _ = made(4, n=300)
-    by_newton = fit_noise(F, labels).posterior(F, labels)
-    monkeypatch.setattr("fuzzytwin.committee._noise_likelihood.MAX_NEWTON_CLASSES", 3)
-    np.testing.assert_allclose(fit_noise(F, labels).posterior(F, labels), by_newton, atol=1e-4)
 
 
 @pytest.mark.parametrize("K", [2, 5])

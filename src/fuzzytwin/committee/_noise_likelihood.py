@@ -42,11 +42,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._stacking import START_SUM, StackingModel
-from fuzzytwin.core.newton import minimise
 
 USUAL_NOISE = -2.0  # prior mean of u, the log odds of a wrong label
 NOISE_PRECISION = 8.0  # prior precision of u
@@ -54,15 +53,14 @@ CLASS_PRECISION = 1.0  # prior precision of d: similarity of classes
 PAIR_PRECISION = 2.0  # prior precision of e: similarity of pairs of classes
 SHARE_PRECISION = 4.0  # precision of the share of a class, if it is below that of its label
 RIDGE = 1e-3  # on t, which stays finite if classes do not overlap
-# Tolerances of L-BFGS, for the objective and its gradient, if classes are too many for Newton.
-TOLERANCE = 1e-15
-GRADIENT_TOLERANCE = 1e-10
+TOLERANCE = 1e-12  # of the objective, from which Newton steps converge
+GRADIENT_TOLERANCE = 1e-15
+MAX_STEPS = 20
+MAX_ROUNDS = 3  # of Newton steps: a parameter that reaches its bound stays there
 START_TOLERANCE = 1e-5  # tolerance of the objective when starting points are compared
 SHARP_START = 3 * START_SUM  # sum of the stacking weights of a start with sharper probabilities
 MIN_NOISE = -12.0  # bounds of u
 MAX_NOISE = 3.0
-MAX_NEWTON_CLASSES = 50  # with more classes, second derivatives take too long
-MIN_CURVATURE = 1e-8  # smallest curvature used for a step, relative to the largest
 # Overlap of classes may be taken for random noise, or the reverse: the standard error of this, as a
 # share of the geometric mean of both numbers of rows.
 MODEL_ERROR = 0.35
@@ -112,10 +110,36 @@ class RandomNoiseLikelihood:
         """
         descents = [self._descend(start, START_TOLERANCE) for start in self.starts(label_stacking)]
         best = min(descents, key=lambda descent: float(descent.fun)).x
-        if self.F.shape[1] > MAX_NEWTON_CLASSES:
-            return np.asarray(self._descend(best, TOLERANCE).x)
+        best = self._descend(best, TOLERANCE).x
+        polished = best
+        for _ in range(MAX_ROUNDS):
+            polished = self._polish(polished)
+        return polished if self.loss(polished)[0] <= self.loss(best)[0] + TOLERANCE else best
+
+    def _polish(self, parameters: Array) -> Array:
+        """Solve gradient = 0 for the parameters within their bounds, by Newton-Krylov steps.
+
+        L-BFGS stops 1e-6 from the minimum, so rounding (other order of columns) would show.
+        """
         low, high = self.bounds
-        return minimise(self.loss, self._newton_step, best, lambda z: np.clip(z, low, high))
+        gradient = self.loss(parameters)[1]
+        free = (parameters > low) | (gradient < 0)
+        free &= (parameters < high) | (gradient > 0)
+        if np.abs(gradient[free]).max() <= GRADIENT_TOLERANCE:
+            return parameters
+
+        def moved(values: Array) -> Array:
+            result = parameters.copy()
+            result[free] = values
+            return result
+
+        solved = optimize.root(
+            lambda values: self.loss(moved(values))[1][free],
+            parameters[free],
+            method="krylov",
+            options={"fatol": GRADIENT_TOLERANCE, "maxiter": MAX_STEPS},
+        )
+        return np.clip(moved(solved.x), low, high)
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
@@ -133,21 +157,6 @@ class RandomNoiseLikelihood:
         return optimize.minimize(
             self.loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
         )
-
-    def _newton_step(self, parameters: Array, gradient: Array) -> tuple[Array, Array]:
-        """Return a descent step, Newton's if the Hessian is positive definite, and the gradient."""
-        low, high = self.bounds
-        free = (parameters > low) | (gradient < 0)
-        free &= (parameters < high) | (gradient > 0)
-        hessian = self.hessian(parameters)[np.ix_(free, free)]
-        step = np.zeros(len(parameters))
-        try:
-            step[free] = linalg.cho_solve(linalg.cho_factor(hessian), -gradient[free])
-        except linalg.LinAlgError:
-            values, vectors = np.linalg.eigh(hessian)
-            values = np.maximum(np.abs(values), MIN_CURVATURE * np.abs(values).max())
-            step[free] = vectors @ ((vectors.T @ -gradient[free]) / values)
-        return step, gradient
 
     @cached_property
     def Y(self) -> Array:
@@ -209,92 +218,6 @@ class RandomNoiseLikelihood:
         d = parameters[M + K + 1 : M + 2 * K + 1]
         e = parameters[M + 2 * K + 1 :]
         return parameters[:M], parameters[M : M + K], u, d, e
-
-    def hessian(self, parameters: Array) -> Array:
-        r"""Compute the second derivatives of `loss`, plus 1 / K for all pairs of b.
-
-        With the scores a_ij and x_jk = log T_jk, the logarithm of the probability of a label is
-        log sum_j exp(a_ij + x_j,y_i) - log sum_j exp(a_ij). Second derivatives of its parts are
-        diag(J_i) - J_i J_i' and diag(p_i) - p_i p_i'. What is added keeps the mean of b, on which
-        nothing else depends.
-        """
-        _, K, M = self.F.shape
-        P, T, J, _ = self.parts(parameters)
-        J_slopes = self._score_slopes(J)
-        of_scores = self._hessian_of_scores(P, J, J_slopes)
-        of_scores[M:, M:] += self.s.sum() / K
-        across, of_noise = self._hessian_of_noise(T, J, J_slopes)
-        scores_precision = np.r_[np.full(M, RIDGE), np.zeros(K)]
-        noise_precision = np.r_[NOISE_PRECISION, np.full(K, CLASS_PRECISION)]
-        pair_precision = np.full(self.n_pairs, PAIR_PRECISION)
-        precision = np.concatenate([scores_precision, noise_precision, pair_precision])
-        whole = np.block([[of_scores, across], [across.T, of_noise]])
-        return (whole + np.diag(precision)) / self.s.sum()
-
-    def _score_slopes(self, P: Array) -> Array:
-        """Compute sum_k P_ik da_ik of each row, by (t, b)."""
-        return np.hstack([np.einsum("ik,ikm->im", P, self.F), P])
-
-    def _hessian_of_scores(self, P: Array, J: Array, J_slopes: Array) -> Array:
-        """Compute second derivatives by (t, b), times the sum of weights, without the ridge.
-
-        They are sums over rows of diag(level) + J J' - P turn' - turn P' by the scores, the penalty
-        of lost shares included, and one more square for each class that lost some.
-        """
-        n, K, M = self.F.shape
-        share, lost = self._lost_share(P)
-        s = self.s[:, None]
-        total = self.s.sum()
-        slopes = _share_slopes(P, share, lost, total)
-        level = s * (P - J + slopes)
-        P_slopes = self._score_slopes(P)
-        turn_slopes = self._score_slopes(P / 2 + slopes)
-        crossed = (s * P_slopes).T @ turn_slopes
-        of_scores = (s * J_slopes).T @ J_slopes - crossed - crossed.T
-        flat = self.F.reshape(n * K, M)
-        of_scores[:M, :M] += (flat * level.ravel()[:, None]).T @ flat
-        of_both = np.einsum("ik,ikm->mk", level, self.F)
-        of_scores[:M, M:] += of_both
-        of_scores[M:, :M] += of_both.T
-        of_scores[M:, M:] += np.diag(level.sum(axis=0))
-        weighted = s * P
-        by_share = np.einsum("ik,ikm->km", weighted, self.F)
-        by_share = np.hstack([by_share, np.diag(weighted.sum(axis=0))]) - weighted.T @ P_slopes
-        by_share /= (share * total)[:, None]
-        squares = np.where(lost < 0, SHARE_PRECISION * (1 - lost), 0.0)
-        return np.asarray(of_scores + (by_share.T * squares) @ by_share)
-
-    def _hessian_of_noise(self, T: Array, J: Array, J_slopes: Array) -> tuple[Array, Array]:
-        """Compute second derivatives by (t, b) and (u, d, e), and by (u, d, e) twice.
-
-        They are times the sum of weights and without the penalties.
-        """
-        _, K, M = self.F.shape
-        weighted = J * self.s[:, None]
-        # For each label k (first axis): derivatives by (t, b) and by x_jk of each class j.
-        parts = np.empty((K, M + K, K))
-        for label in range(K):
-            rows = self.codes == label
-            J_label = weighted[rows]
-            parts[label, :M] = np.einsum("ik,ikm->mk", J_label, self.F[rows])
-            parts[label, M:] = np.diag(J_label.sum(axis=0))
-            parts[label] -= J_slopes[rows].T @ J_label
-        counts = weighted.sum(axis=0)
-        sums = parts.sum(axis=0)
-        # x_jk is the logit of (j, k) minus log sum_k exp of these logits, with derivatives T.
-        off = self.off_diagonal
-        across = (T * sums[:, :, None] - parts.transpose(1, 2, 0))[:, off]
-        B = parts[:, M:].transpose(1, 2, 0)
-        every = np.arange(K)
-        twice = np.einsum("jlr,ls->jrls", B, T) + np.einsum("jr,jls->jrls", T, B)
-        twice -= np.einsum("jr,ls,jl->jrls", T, T, sums[M:] + np.diag(counts))
-        twice[:, every, :, every] -= B.transpose(2, 0, 1)
-        twice[every[:, None], every, every[:, None], every] += counts[:, None] * T
-        # Every logit is u + d_j + e_jk.
-        joined = np.column_stack([np.ones(K * (K - 1)), np.repeat(np.eye(K), K - 1, axis=0)])
-        if self.n_pairs:
-            joined = np.column_stack([joined, np.eye(self.n_pairs)])
-        return across @ joined, joined.T @ twice[off][:, off] @ joined
 
     def model(self, parameters: Array) -> tuple[StackingModel, Array]:
         """Return the stacking model of p, and T."""
