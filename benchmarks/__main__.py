@@ -16,7 +16,7 @@ NAMES = {
     "quality": "accuracy on the ten tables, nested, against linear baselines",
     "imbalance": "which settings of a search suit tables with a rare class",
     "kernel": "nonlinear planes: accuracy against baselines, time and memory against SVC",
-    "pairs": "more than two classes: how memberships come from pairs, and how pairs are tuned",
+    "pairs": "more than two classes: how memberships come from pairs",
     "committee": "the committee against what people use: accuracy, probabilities, time",
     "pictures": "what docs/compare.md shows of committee accuracy: tables, tests, CSV, pictures",
     "label_issues": "how well label errors are found, against cleanlab",

@@ -43,9 +43,7 @@ class Table:
     X: np.ndarray
     y: np.ndarray
 
-    def folds(
-        self, *, flip: float, folds: int = 5, seed: int = 0, scaled: bool = True
-    ) -> Iterator[tuple]:
+    def folds(self, *, flip: float, folds: int = 5, seed: int = 0) -> Iterator[tuple]:
         """Training and test rows, encoded and scaled by the training rows only.
 
         With `flip`, that share of the training labels is replaced by another class, drawn at
@@ -56,20 +54,20 @@ class Table:
         for fold, (train, test) in enumerate(splits):
             rng = np.random.default_rng([seed, fold])
             train = rng.permutation(train)
-            prepare = self._preparer(scaled)
+            prepare = self._preparer()
             A, B = prepare.fit_transform(self.X[train]), prepare.transform(self.X[test])
             labels = self.y[train].copy()
             wrong = rng.choice(len(labels), round(flip * len(labels)), replace=False)
             labels[wrong] = (labels[wrong] + rng.integers(1, K, len(wrong))) % K
             yield np.asarray(A, float), labels, np.asarray(B, float), self.y[test]
 
-    def _preparer(self, scaled):
-        if self.name in SHIPPED:  # always scaled
+    def _preparer(self):
+        if self.name in SHIPPED:
             return uci_preprocessor(self.name)
         encoder = OneHotEncoder(min_frequency=10, handle_unknown="ignore", sparse_output=False)
         text = [j for j in range(self.X.shape[1]) if isinstance(self.X[0, j], str)]
         encode = ColumnTransformer([("text", encoder, text)], remainder="passthrough")
-        return make_pipeline(encode, StandardScaler()) if scaled else encode
+        return make_pipeline(encode, StandardScaler())
 
 
 def collection() -> list[Table]:

@@ -37,7 +37,6 @@ DRAWN = ("outcome", "overlap")  # the true classes are drawn from p(x)
 RARE_SHARES, FEWEST = (0.02, 0.05, 0.1, 0.2), 12
 OUTCOME_RATES = (0.0, 0.02, 0.05)
 SLOPES = (1.0, 2.0, 4.0)  # of the log odds, in standard deviations of a score
-MIXED, MIXED_RATES = ("uniform", "pair", "class"), (0.1, 0.2, 0.3)
 SHIPPED = {
     "iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer,
     "digits": load_digits,
@@ -254,10 +253,7 @@ def confusable(seed, n=10_000, d=256, K=12, n_wrong=500, apart=0.11):
 
 
 def cases(kind, everything=False, only=()):
-    """All cases of a kind; each table has one rate, by turns, unless everything is wanted.
-
-    mixed: the 108 cases of earlier versions, of 10, 20 and 30 %.
-    """
+    """All cases of a kind; each table has one rate, by turns, unless everything is wanted."""
     if kind == "real":
         say_what_runs(error_tables(), REAL)
         yield from (case for case in real() if not only or case.name in only)
@@ -274,14 +270,10 @@ def cases(kind, everything=False, only=()):
             if np.bincount(labels).min() > 1:
                 yield Case(half, name, kind, rate, X, labels, truth)
             continue
-        if kind == "mixed":
-            pairs = [(each, MIXED_RATES[(place + i) % 3]) for i, each in enumerate(MIXED)]
-        else:
-            X, y = cut(X, y)
-            turn = (place + MADE.index(kind)) % 3
-            pairs = [(kind, rate) for rate in (RATES if everything else RATES[turn : turn + 1])]
-        for each, rate in pairs:
-            labels = exchanged(X, y, each, rate)
+        X, y = cut(X, y)
+        turn = (place + MADE.index(kind)) % 3
+        for rate in RATES if everything else RATES[turn : turn + 1]:
+            labels = exchanged(X, y, kind, rate)
             if len(np.unique(labels)) <= y.max():
                 continue  # a class lost its last row
-            yield Case(half, name, each if kind != "mixed" else f"mixed {each}", rate, X, labels, y)
+            yield Case(half, name, kind, rate, X, labels, y)

@@ -1,15 +1,10 @@
-"""Threads: more of them, and the default number beside a busy core."""
+"""Predictions on one thread, and several numbers of threads."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from joblib import cpu_count
@@ -18,14 +13,13 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks._measure import least_times, verdict
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, files
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
 
 CS = (2.0 ** np.arange(-8, 9, 2)).tolist()
 ALPHAS = (10.0 ** np.arange(-3, 4)).tolist()
 MOST_PREDICT = 1.5  # times LogisticRegression
 MOST_LATENCY = 2.0
 LEAST_GAIN = 1.7  # two threads against one
-MOST_BUSY = 1.3  # default threads against one, beside a busy core
 CALLS = 500  # of one row
 
 
@@ -102,43 +96,3 @@ def numbers_of_threads(X, y):
             ("time with more threads against fewer", slower, "at most 1.05", slower <= 1.05),
         ):
             print(f"{name}, {what}: {value:.2f} ({bar}: {verdict(good)})")
-
-
-def beside_a_busy_core(X, y):
-    """Default threads against one thread of BLAS, while another program keeps a core busy."""
-    rest = max(cpu_count() - 1, 1)
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(rest)]
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            work = tasks(X, y, None)
-            for name, array in (("X", X), ("y", y)):
-                np.save(Path(folder) / f"{name}.npy", array)
-            maps = [np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in ("X", "y")]
-            work["files.fit"] = lambda: files.fit(FuzzyTwinSVC(), [tuple(maps)])
-            work["X.T @ X"] = lambda: X.T @ X
-            print(
-                f"\n{len(X):,} x {X.shape[1]} beside {rest} busy process(es) on {cpu_count()} "
-                f"cores, load {os.getloadavg()[0]:.1f}; seconds by the clock"
-            )
-            print(f"{'':20s}{'one thread':>11s}{'default':>9s}{'ratio':>7s}")
-            for name, function in work.items():
-                found = least_times(
-                    {"one": partial(limited, function), "default": function},
-                    3 if name == "search" else 7,
-                )
-                ratio = found["default"] / found["one"]
-                bar = f"  (at most {MOST_BUSY}: {verdict(ratio <= MOST_BUSY)})"
-                print(
-                    f"{name:20s}{found['one']:11.3f}{found['default']:9.3f}{ratio:7.2f}"
-                    + ("  (BLAS only)" if name == "X.T @ X" else bar),
-                    flush=True,
-                )
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-
-
-def limited(function):
-    with threadpool_limits(1):
-        function()

@@ -77,7 +77,8 @@ def losses(X, y, prepare, tuned):
                 best = search.fit(A, y[train]).best_params_
             for kind in KINDS:
                 model = FuzzyTwinSVC(calibration=kind, **best).fit(A, y[train])
-                proba.append(model.predict_proba(B))
+                predict = model.predict_membership if kind is None else model.predict_proba
+                proba.append(predict(B))
             labels = [P.argmax(axis=1) for P in proba]
             found.append([
                 [log_loss(y[test], P, labels=np.arange(y.max() + 1)) for P in proba],

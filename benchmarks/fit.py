@@ -1,6 +1,6 @@
 """One fit, as ratios of times within one run: against X.T @ X (the limit) and baselines.
 
-Then predictions, threads, and the default number of threads beside a busy core.
+Then predictions and threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks._measure import least_times, peak_beyond, verdict
-from benchmarks._threads import beside_a_busy_core, numbers_of_threads, predictions
+from benchmarks._threads import numbers_of_threads, predictions
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.datasets import make_ndc
 
@@ -59,7 +59,7 @@ def fit(make, X, y):
 
 
 def run(arguments: list[str]) -> None:
-    """`python -m benchmarks fit [--only table|predict|threads|busy] [rows ...]`.
+    """`python -m benchmarks fit [--only table|predict|threads] [rows ...]`.
 
     By default 10,000, 100,000 and 1,000,000 rows of 32 columns. Other parts use the last.
     Times of one thread are seconds of the processor, so that other programs do not count.
@@ -73,7 +73,7 @@ def run(arguments: list[str]) -> None:
                 table(*make_ndc(n, 32, random_state=0))
     X, y = make_ndc(max(sizes), 32, random_state=0)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    parts = {"predict": predictions, "threads": numbers_of_threads, "busy": beside_a_busy_core}
+    parts = {"predict": predictions, "threads": numbers_of_threads}
     for name, part in parts.items():
         if only in (None, name):
             part(X, y)

@@ -4,9 +4,8 @@
 the rows; each table gets one rate, by turns (``--all``: all three). ``--noise real``: five tables
 whose labels were wrong in fact, read from a folder of yours (`benchmarks/_keel.py` has their
 sources). ``--noise outcome``: a rare outcome (2 to 20%), drawn from p(x), with 0, 2 or 5% of the
-labels wrong. ``--noise overlap``: classes drawn from p(x), no label wrong. ``--noise mixed``: the
-108 cases of earlier versions. `benchmarks/_label_error_cases.py` explains the kinds. Without
-``--noise``, all but mixed.
+labels wrong. ``--noise overlap``: classes drawn from p(x), no label wrong.
+`benchmarks/_label_error_cases.py` explains the kinds. Without ``--noise``, all of them.
 
 Measured are the ranking (area under the ROC curve, average precision), the flags (precision,
 recall, F1), the estimated over the true number of label errors (median), the share of cases in
@@ -174,7 +173,7 @@ def show(title, found):
 
 def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks label_issues")
-    parser.add_argument("--noise", choices=[*MADE, "real", *DRAWN, "mixed"])
+    parser.add_argument("--noise", choices=[*MADE, "real", *DRAWN])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--cache", type=Path)
     parser.add_argument(

@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> None:
             line(f"committee of {n:,} rows", model.predict_proba, new, path)
         planes = FuzzyTwinSVC().fit(X, y)
         save(planes, path, overwrite=True)
-        line("linear planes of 20,000 rows", planes.predict_proba, new, path)
+        line("linear planes of 20,000 rows", planes.predict_membership, new, path)
         graph = to_onnx(models[1_500])
         path.write_bytes(graph.SerializeToString())
         line("committee of 1,500 rows, as ONNX", onnx_session(path), new, path, with_memory=False)

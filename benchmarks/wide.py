@@ -16,20 +16,18 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
+from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
 from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks._measure import peak_beyond
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.core import iterative
-from fuzzytwin.core.weights import RowWeights
+from fuzzytwin import FuzzyTwinSVC
 
 DENSE = [(500, 3000), (200, 20_000), (1000, 50_000)]
 SPARSE = [(2000, 20_000), (20_000, 100_000), (100_000, 1_000_000)]
-PARTS = ("time", "accuracy", "search", "preconditioner")
+PARTS = ("time", "accuracy")
 NOISE = 0.1
 ALPHAS = 10.0 ** np.arange(-1, 4)
 RIDGE_SOLVERS = {False: ("cholesky", "svd", "lsqr"), True: ("sparse_cg", "lsqr", "sag")}
@@ -82,7 +80,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--shapes", type=int, default=3)
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)  # LinearSVC on the largest tables
-    parts = {"time": times, "accuracy": accuracies, "search": searches, "preconditioner": powers}
+    parts = {"time": times, "accuracy": accuracies}
     with threadpool_limits(1):
         for name, part in parts.items():
             if given.only == name or (given.only is None and name != "preconditioner"):
@@ -133,7 +131,7 @@ def times(shapes):
             mine = peak_beyond(partial(ours[""].fit, X, y))
             print(
                 f"{n:8,} x {d:9,} alpha {alpha:4g} {best:>10s}{ridges[best]:9.3f} s |"
-                f" {ours[''].solver_:>9s}{ratios[0]:6.2f}{ratios[1]:6.2f}{ratios[2]:8.2f} |"
+                f"{ratios[0]:12.2f}{ratios[1]:6.2f}{ratios[2]:8.2f} |"
                 f"{memory:6.0f} MiB{mine / max(memory, 0.1):6.2f}",
                 flush=True,
             )
@@ -169,52 +167,3 @@ def accuracies(shapes):
         cells = "".join(f"{scores[n_]:14.4f}" if n_ in scores else f"{'-':>14s}" for n_ in peers)
         worse = [n_ for n_, score in scores.items() if score > first + se]
         print(f"{n:8,} x {d:9,}  {cells}{se:8.4f}   {', '.join(worse) or '-'}", flush=True)
-
-
-def searches(shapes):
-    """FuzzyTwinSVCCV beside RidgeClassifierCV, both over five ridges."""
-    print("\nFuzzyTwinSVCCV (C 0.25, 1, 4; memberships None, center; both rules; 5 ridges: 180")
-    print("points, 3 folds) beside RidgeClassifierCV (5 ridges; leave-one-out, or 3 folds where")
-    print("rows are sparse): CPU time and accuracy on test rows.")
-    for make, n, d in tables(min(shapes, 2)):
-        X, y = make(n, d)
-        X_test, y_test = make(2000, d, 1)
-        folds = 3 if sparse.issparse(X) else None
-        peers = {
-            "RidgeClassifierCV": RidgeClassifierCV(ALPHAS, cv=folds),
-            "FuzzyTwinSVCCV": FuzzyTwinSVCCV(
-                Cs=[0.25, 1.0, 4.0],
-                alphas=ALPHAS,
-                memberships=(None, "center"),
-                cv=StratifiedKFold(3),
-            ),
-        }
-        line = f"{n:8,} x {d:9,}  "
-        for name, model in peers.items():
-            taken = cpu_time(partial(model.fit, X, y), 1)
-            line += f"  {name} {taken:7.2f} s {model.score(X_test, y_test):.4f}"
-        print(line, flush=True)
-
-
-def powers(shapes):
-    """Iterations by the power of the columns' scatter in the preconditioner."""
-    print("\nIterations to a relative error of 1e-6, by the power of the preconditioner")
-    kept = iterative.POWER
-    for n, d in SPARSE[: min(shapes, 2)]:
-        X, y = make_text(n, d)
-        once = X.copy()
-        once.data[:] = 1.0
-        rng = np.random.default_rng(0)
-        uneven = X @ sparse.diags(rng.lognormal(0, 2, d))
-        for name, Z in (("tf-idf", X), ("0 and 1", once), ("uneven columns", uneven.tocsr())):
-            for alpha in (1.0, 10.0, 100.0):
-                counts = []
-                for power in (0.0, 0.5, 0.75, 1.0):
-                    iterative.POWER = power
-                    weights = RowWeights(y, None, None, 2)
-                    *_, iterations = iterative.crisp_planes(
-                        Z, weights, np.ones(2), alpha, multi_class="ovo"
-                    )
-                    counts.append(f"{power:g}: {iterations:5d}")
-                print(f"{n:7,} x {d:8,} {name:15s} alpha {alpha:5g}   {'   '.join(counts)}")
-    iterative.POWER = kept

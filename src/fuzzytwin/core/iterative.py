@@ -42,8 +42,8 @@ from fuzzytwin.core.planes import Planes, plane_classes
 from fuzzytwin.core.weights import RowWeights
 
 # Power of the columns' scatter in the preconditioner. With text-like columns 3/4 takes fewer
-# iterations than 1/2 and 1 (python -m benchmarks wide --only preconditioner). Without a ridge it
-# is 1, which gives the solution of least norm with columns scaled to equal size.
+# iterations than 1/2 and 1. Without a ridge it is 1, which gives the solution of least norm with
+# columns scaled to equal size.
 POWER = 0.75
 MAX_ITERATIONS = 2000
 # Without a ridge, the gradient must fall to this fraction of `tol`.
