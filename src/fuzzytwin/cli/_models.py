@@ -54,7 +54,13 @@ def predict(
     from fuzzytwin.files._predict import predict_table
     from fuzzytwin.tables import read_table
     from fuzzytwin.tables._columns import missing_column
-    from fuzzytwin.tables._writer import as_csv, check_out, output_style, write_tables
+    from fuzzytwin.tables._writer import (
+        as_csv,
+        check_out,
+        output_style,
+        text_style,
+        write_tables,
+    )
 
     shared.check_output(out, force)
     if out is not None:
@@ -104,9 +110,9 @@ def predict(
     records = []
     unusual_sets = UnusualSets(as_json=any("|" in str(name) for name in fitted.classes_.tolist()))
     tables = predicted.tables if coverage is None else unusual_sets.count(predicted.tables)
-    style = output_style(reader)
     with quiet():
         if out is not None:
+            style = output_style(reader)
             rows = write_tables(
                 out, tables, force, "labelled", reader.n_rows, sys.stderr.isatty(), **style
             )
@@ -115,7 +121,7 @@ def predict(
                 if as_json:
                     records += table.to_pylist()
                 else:
-                    sys.stdout.write(as_csv(table, header=not rows, **style))
+                    sys.stdout.write(as_csv(table, header=not rows, **text_style(reader)))
                 rows += table.num_rows
     all_notes = [*notes(predicted.issues.findings()), *set_notes, *unusual_sets.notes()]
     if as_json and out is not None:

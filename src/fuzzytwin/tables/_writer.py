@@ -34,12 +34,16 @@ def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
     check_overwrite(Path(path), path, overwrite)
 
 
+def text_style(reader: Any) -> dict[str, str]:
+    """Return the separator and decimal mark of the text file that was read, if it was one."""
+    if getattr(reader, "has_types", True):
+        return {}
+    return {"separator": reader.separator, "decimal": reader.decimal}
+
+
 def output_style(reader: Any) -> dict[str, Any]:
     """Return the arguments of `write_tables` that follow from the table that was read, if any."""
-    style = {"inputs": getattr(reader, "paths", ())}
-    if getattr(reader, "has_types", True):
-        return style
-    return {**style, "separator": reader.separator, "decimal": reader.decimal}
+    return {"inputs": getattr(reader, "paths", ()), **text_style(reader)}
 
 
 def write_tables(
