@@ -22,7 +22,6 @@ MODELS = {
     "linear": {"alpha": 1.0},
     "no ridge": {"alpha": 0.0, "C": 0.4},
     "residual": {"alpha": 0.3, "rule": "residual", "C": 2.0},
-    "ovr": {"alpha": 0.7, "multi_class": "ovr"},
     "balanced": {"alpha": 0.7, "class_weight": "balanced"},
     "fuzzy": {"alpha": 0.5, "planes": "fuzzy"},
     "kernel": {"alpha": 0.2, "kernel": "rbf", "gamma": 0.3, "n_landmarks": LANDMARKS},
@@ -105,11 +104,10 @@ def test_a_fit_in_memory_is_the_sum_of_its_passes_over_chunks(folder, monkeypatc
     assert_allclose(fitted.predict_proba(X), expected.predict_proba(X), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 @pytest.mark.parametrize("solver", ["gram", "iterative"])
-def test_solvers_find_the_planes_of_moments(solver, multi_class):
+def test_solvers_find_the_planes_of_moments(solver):
     X, y, weight, degree, _ = table(3, n=24, d=30)
-    parameters = {"alpha": 0.5, "C": 0.7, "multi_class": multi_class}
+    parameters = {"alpha": 0.5, "C": 0.7}
     planes = FuzzyTwinSVC(solver="moments", **parameters).fit(X, y, weight, degree)
     other = FuzzyTwinSVC(solver=solver, **parameters).fit(X, y, weight, degree)
     tolerance = 1e-8 if solver == "gram" else 1e-4

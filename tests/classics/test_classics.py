@@ -71,6 +71,12 @@ def test_scikit_learn_compatible(estimator, check):
 # The objectives, each written out and solved by other means
 
 
+def own_and_rivals(model, y):
+    """Yield the rows of the own and of the rival class of each plane."""
+    for k, j in model.classes_[model.plane_classes_]:
+        yield y == k, y == j
+
+
 def twin_objective(w, b, own, rivals, s_own, s_rivals, C, alpha):
     f, g = own @ w + b, rivals @ w + b
     slack = np.maximum(0, 1 + g)
@@ -108,10 +114,9 @@ def test_twin_svc_equals_a_generic_qp_solver(kind, C):
     X, y = make(kind)
     s = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
     alpha = 0.01
-    model = TwinSVC(C=C, alpha=alpha, multi_class="ovr").fit(X, y, sample_weight=s)
-    for k, label in enumerate(model.classes_):
-        own = y == label
-        problem = X[own], X[~own], s[own], s[~own], C, alpha
+    model = TwinSVC(C=C, alpha=alpha).fit(X, y, sample_weight=s)
+    for k, (own, rival) in enumerate(own_and_rivals(model, y)):
+        problem = X[own], X[rival], s[own], s[rival], C, alpha
         expected = twin_objective(*twin_qp(*problem), *problem)
         reached = twin_objective(model.coef_[k], model.intercept_[k], *problem)
         assert reached == pytest.approx(expected, rel=1e-6)
@@ -207,11 +212,12 @@ def test_proximal_svc_equals_its_closed_form(kind, nu):
     s = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
     model = ProximalSVC(C=nu).fit(X, y, sample_weight=s)
     E = np.column_stack([X, np.ones(len(X))])
-    positive = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
-    assert model.coef_.shape == (len(positive), X.shape[1])
-    for k, label in enumerate(positive):
-        D = np.where(y == label, 1.0, -1.0)
-        z = np.linalg.solve(np.eye(5) / nu + (E * s[:, None]).T @ E, E.T @ (s * D))
+    K = len(model.classes_)
+    assert model.coef_.shape == (K * (K - 1) // 2, X.shape[1])
+    for k, (own, rival) in enumerate(own_and_rivals(model, y)):
+        D = own * 1.0 - rival
+        pair = E[own | rival].T * s[own | rival]
+        z = np.linalg.solve(np.eye(5) / nu + pair @ E[own | rival], E.T @ (s * D))
         np.testing.assert_allclose(np.append(model.coef_[k], model.intercept_[k]), z, rtol=1e-8)
     f = model.decision_function(X)
     expected = (f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)
@@ -243,19 +249,18 @@ def test_proximal_svc_keeps_its_digits_far_from_zero():
 def test_gepsvc_planes_are_generalised_eigenvectors(kind, alpha):
     X, y = make(kind)
     s = np.random.default_rng(1).uniform(0.2, 2.0, len(y))
-    model = GEPSVC(alpha=alpha, multi_class="ovr").fit(X, y, sample_weight=s)
+    model = GEPSVC(alpha=alpha).fit(X, y, sample_weight=s)
     E = np.column_stack([X, np.ones(len(X))])
     np.testing.assert_allclose(np.linalg.norm(model.coef_, axis=1), 1.0, rtol=1e-12)
-    for k, label in enumerate(model.classes_):
-        own = y == label
-        G, H = ((E[part] * s[part, None]).T @ E[part] for part in (own, ~own))
+    for k, (own, rival) in enumerate(own_and_rivals(model, y)):
+        G, H = ((E[part] * s[part, None]).T @ E[part] for part in (own, rival))
         G += alpha * np.diag([1.0] * 4 + [0.0])
         z = np.append(model.coef_[k], model.intercept_[k])
         value = (z @ G @ z) / (z @ H @ z)
         residual = np.linalg.norm(G @ z - value * (H @ z))
         assert residual <= 1e-10 * np.linalg.norm(G) * np.linalg.norm(z)
         assert value == pytest.approx(linalg.eigh(G, H, eigvals_only=True)[0], rel=1e-9)
-        assert np.average(E[~own] @ z, weights=s[~own]) <= 0
+        assert np.average(E[rival] @ z, weights=s[rival]) <= 0
 
 
 # Identities
@@ -385,7 +390,6 @@ def test_own_samples_that_do_not_span_the_space(model):
         (TwinSVC(rule=None), "rule=None is unknown"),
         (ProximalSVC(C=[1, 2]), r"C=\[1, 2\] is not allowed"),
         (LeastSquaresSVC(C=0), "C=0 is not allowed"),
-        (LeastSquaresSVC(multi_class="both"), "multi_class='both' is unknown"),
         (ProximalSVC(class_weight={0: -1}), "class_weight={0: -1} holds a negative"),
         (GEPSVC(alpha=np.nan), "alpha=nan is not allowed"),
     ],

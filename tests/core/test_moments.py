@@ -276,21 +276,6 @@ def test_the_heavier_side_of_a_sum_prevails(small):
         assert total.covariance[0, 0, 0] == pytest.approx(1, rel=1e-4)
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
-def test_rivals_are_the_moments_of_all_others(K):
-    X, y, v = make(K=K)
-    X += 1e6 * (np.arange(5) == 1)
-    got = ClassMoments.from_rows(X, y, v, n_classes=K).rivals()
-    for k in range(K):
-        expected = ClassMoments.from_rows(X[y != k], 0 * y[y != k], v[y != k], n_classes=1)
-        check(of_class(got, k), of_class(expected, 0))
-    np.testing.assert_allclose(
-        got.mean_from(got.take(np.roll(np.arange(K), 1))),
-        got.mean - np.roll(got.mean, 1, axis=0),
-        atol=1e-8,
-    )
-
-
 @every_pair(
     indirect=["block"],
     block=BLOCKS,

@@ -51,7 +51,7 @@ def test_few_rows_have_all_memberships_computed(monkeypatch):
 def test_ties_go_to_the_same_class_as_memberships():
     """Every second class repeats the planes of the one before."""
     rng = np.random.default_rng(0)
-    classes = plane_classes(K, "ovo")
+    classes = plane_classes(K)
     w = rng.standard_normal((K // 2 + 1, K // 2 + 1, 4))[classes[:, 0] // 2, classes[:, 1] // 2]
     planes = Planes(w, rng.standard_normal(w.shape[0]) * 0.0 + 0.5, classes)
     X = rng.standard_normal((400, 4))
@@ -62,7 +62,7 @@ def test_ties_go_to_the_same_class_as_memberships():
 
 def test_rows_on_planes_and_planes_without_direction():
     rng = np.random.default_rng(0)
-    classes = plane_classes(K, "ovo")
+    classes = plane_classes(K)
     coef = rng.integers(-1, 2, (len(classes), 2)).astype(float)
     coef[::7] = 0.0
     planes = Planes(coef, rng.integers(-1, 2, len(classes)).astype(float), classes)

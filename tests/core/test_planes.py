@@ -30,6 +30,13 @@ def stacked(X, y, s, mu, k, C, alpha):
     return R, np.append(np.where(own, 0.0, -root), np.zeros(d))
 
 
+def each_plane(found, X, y, s, mu):
+    """Yield the number of each plane, its own class, and the rows of its pair."""
+    for i, (k, j) in enumerate(found.classes.tolist()):
+        rows = (y == k) | (y == j)
+        yield i, k, (X[rows], y[rows], s[rows], mu[rows])
+
+
 def value(R, t, w, b):
     return 0.5 * np.sum((R @ np.append(w, b) - t) ** 2)
 
@@ -42,22 +49,22 @@ def test_crisp_planes_minimise_the_objective(K, alpha, plain):
     C = 2.0 ** np.arange(-1, K - 1)
     found = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
     assert found.rank == 4
-    for k in range(K):
-        R, t = stacked(X, y, s, mu, k, C[k], alpha)
+    for i, k, rows in each_plane(found, X, y, s, mu):
+        R, t = stacked(*rows, k, C[k], alpha)
         z = np.linalg.lstsq(R, t, rcond=None)[0]
-        np.testing.assert_allclose(found.coef[k], z[:-1], rtol=1e-8, atol=1e-9)
-        np.testing.assert_allclose(found.intercept[k], z[-1], rtol=1e-8)
+        np.testing.assert_allclose(found.coef[i], z[:-1], rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(found.intercept[i], z[-1], rtol=1e-8)
 
 
 def test_crisp_planes_by_a_minimiser_of_the_sums_as_written():
     X, y, s, mu = make(3, n=60, d=2)
     C, alpha = np.array([0.5, 1.0, 4.0]), 0.7
     found = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
-    for k in range(3):
+    for i, k, rows in each_plane(found, X, y, s, mu):
 
-        def J(z, k=k):
+        def J(z, k=k, rows=rows):
             total = alpha / 2 * (z[:-1] @ z[:-1])
-            for x, label, weight, degree in zip(X, y, s, mu, strict=True):
+            for x, label, weight, degree in zip(*rows, strict=True):
                 f = z[:-1] @ x + z[-1]
                 if label == k:
                     total += 0.5 * weight * f**2
@@ -66,7 +73,7 @@ def test_crisp_planes_by_a_minimiser_of_the_sums_as_written():
             return total
 
         best = optimize.minimize(J, np.zeros(3), method="BFGS", options={"gtol": 1e-6})
-        z = np.append(found.coef[k], found.intercept[k])
+        z = np.append(found.coef[i], found.intercept[i])
         np.testing.assert_allclose(z, best.x, atol=1e-5)
         assert J(z) <= best.fun * (1 + 1e-12)
 
@@ -80,7 +87,7 @@ def test_a_grid_holds_the_planes_of_its_points(K, dependent):
     moments = both_moments(X, y, s, mu)
     Cs, alphas = np.array([0.25, 1.0, 8.0]), np.array([0.0, 0.3, 100.0])
     coef, intercept = crisp_grid(*moments, Cs, alphas)
-    assert coef.shape == (3, 3, K, X.shape[1])
+    assert coef.shape == (3, 3, K * (K - 1), X.shape[1])
     for i, alpha in enumerate(alphas):
         for j, C in enumerate(Cs):
             found = crisp_planes(*moments, np.full(K, C), alpha)
@@ -220,9 +227,9 @@ def test_widths_are_the_bounded_minimum(K, tau, margin, shift):
     plain = crisp_planes(*both_moments(X, y, s, mu), C, 1.0)
     found = fuzzy_planes(plain, *both_moments(X, y, s, mu, absolute=True), C, tau, margin)
     np.testing.assert_array_equal(found.coef, plain.coef)
-    for k in range(K):
-        expected = bounded_widths(X, y, s, mu, k, C[k], tau, margin)
-        got = np.append(found.width_coef[k], found.width_intercept[k])
+    for i, k, rows in each_plane(found, X, y, s, mu):
+        expected = bounded_widths(*rows, k, C[k], tau, margin)
+        got = np.append(found.width_coef[i], found.width_intercept[i])
         np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
 
 

@@ -34,16 +34,16 @@ def test_all_rows_are_the_representer_form(either, name, weighed):
     C = np.linspace(0.5, 2.0, len(classes))
     rng = np.random.default_rng(1)
     s, mu = (rng.uniform(0.2, 2, len(y)), rng.uniform(0.1, 1, len(y))) if weighed else (None, None)
-    model = FuzzyTwinSVC(C=C, alpha=alpha, multi_class="ovr", **given)
+    model = FuzzyTwinSVC(C=C, alpha=alpha, **given)
     model.fit(X, y, sample_weight=s, membership=mu)
     s, mu = np.ones(len(y)) if s is None else s, np.ones(len(y)) if mu is None else mu
     K, onto = positive_part(kernel_matrix(X, X, given))
     new = rng.normal(size=(30, X.shape[1]))
     seen = kernel_matrix(np.vstack([X, new]), X, given)
     values, norms = [], []
-    for k, label in enumerate(classes):
-        own = y == label
-        u, b = representer_planes(K, s * own, s * mu * ~own, C[k], alpha)
+    for k, j in model.plane_classes_:
+        own, rival = y == classes[k], y == classes[j]
+        u, b = representer_planes(K, s * own, s * mu * rival, C[k], alpha)
         u = onto @ u
         values.append(seen @ u + b)
         norms.append(np.sqrt(u @ K @ u))

@@ -62,22 +62,26 @@ def test_hyperplane(kind, K):
     got = HyperplaneMembership(kind=kind, C=2.0, alpha=0.5, eps=1e-3)(X, y, s)
     model = FuzzyTwinSVC(C=2.0, alpha=0.5).fit(X, y, s)
     u = model.predict_membership(X)
-    delta, _ = model.set_params(multi_class="ovr").fit(X, y, s).fuzzy_distance(X)
+    delta, _ = model.fuzzy_distance(X)
+    own_planes = [np.flatnonzero(model.plane_classes_[:, 0] == k) for k in range(K)]
+    distance = np.array([row[own_planes[k]].mean() for row, k in zip(delta, y, strict=True)])
     for i in range(len(X)):
-        own = delta[i, y[i]]
+        own = distance[i]
         if kind == "relative":
             expected = max(u[i, y[i]], 1e-3)
             if K == 2:
                 assert expected == pytest.approx(delta[i, 1 - y[i]] / delta[i].sum(), rel=1e-9)
         else:
-            expected = 1 - own / (delta[y == y[i], y[i]].max() * (1 + 1e-3))
+            expected = 1 - own / (distance[y == y[i]].max() * (1 + 1e-3))
         assert got[i] == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_plane_without_direction_favours_none_of_its_samples():
-    X = np.array([[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]])  # the middle class: w = 0
-    mu = HyperplaneMembership(kind="distance", alpha=0.0)(X, [0, 0, 1, 1, 2, 2])
-    np.testing.assert_array_equal(mu[2:4], 1)
+    X = np.array([[-2.0], [-0.5], [0.5], [2.0], [9.0], [10.0]])
+    y = np.array([0, 1, 1, 0, 2, 2])  # the means of the first two classes are equal: w = 0
+    mu = HyperplaneMembership(kind="distance", alpha=1.0)(X, y)
+    apart = HyperplaneMembership(kind="distance", alpha=1.0)(X[y != 1], y[y != 1])
+    np.testing.assert_allclose(mu[y == 0], apart[:2], rtol=1e-9)
     assert (mu[[1, 4]] < mu[[0, 5]]).all()
 
 

@@ -34,7 +34,7 @@ IMPORTS = {
     "fuzzytwin.committee": "CommitteeMember FuzzyTwinCommittee",
     "fuzzytwin.core.moments": "ClassMoments TwinMoments MAX_LOSS",
     "fuzzytwin.core.planes": "Planes crisp_grid crisp_planes fuzzy_planes widths",
-    "fuzzytwin.core.distances": "effective_distances fuzzy_distances memberships plane_norms "
+    "fuzzytwin.core.distances": "effective_distances fuzzy_distances memberships_of plane_norms "
     "plane_values",
     "fuzzytwin.kernels": "KERNELS LandmarkMap",
     "fuzzytwin.memberships": "MEMBERSHIPS CenterMembership EntropyMembership HyperplaneMembership "

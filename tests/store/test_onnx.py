@@ -97,7 +97,7 @@ def test_fuzzy_machine(planes, rule, data):
         TwinSVC(),
         ProximalSVC(),
         LeastSquaresSVC(),
-        LeastSquaresSVC(multi_class="ovr", kernel="rbf", n_landmarks=40, random_state=0),
+        LeastSquaresSVC(kernel="rbf", n_landmarks=40, random_state=0),
         GEPSVC(),
         FuzzyTwinSVCCV(),
     ],
@@ -110,9 +110,9 @@ def test_every_machine(model, data):
 @pytest.mark.parametrize("data", [IRIS, CANCER], ids=["3-class", "binary"])
 @pytest.mark.parametrize(
     "model",
-    [FuzzyTwinSVC(), FuzzyTwinSVC(multi_class="ovr"), ProximalSVC(), LeastSquaresSVC(),
+    [FuzzyTwinSVC(), ProximalSVC(), LeastSquaresSVC(),
      FuzzyTwinCommittee(members=["linear"])],
-    ids=["ovo", "ovr", "proximal", "least squares", "committee"],
+    ids=["twin", "proximal", "least squares", "committee"],
 )  # fmt: skip
 def test_of_equal_classes_the_first_is_the_label_everywhere(model, data, tmp_path):
     X, y = data
@@ -193,17 +193,18 @@ def test_far_from_zero():
 def test_on_the_planes_and_without_direction(rule):
     """Zero distances share, and a plane without direction is infinitely far."""
     model = FuzzyTwinSVC(rule=rule).fit(*IRIS)
-    model.coef_ = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0.0, 0, 0, 0]])
-    model.intercept_ = np.array([0.0, 0.0, -1.0])
+    model.coef_ = np.eye(4)[[0, 0, 1, 1, 0, 1]] * [[1.0], [1.0], [0.0], [1.0], [0.0], [0.0]]
+    model.intercept_ = np.array([0.0, 0.0, -1.0, 0.0, 0.0, 2.0])
     X = np.array([[0.0, 1, 2, 3], [1.0, 0, 0, 0], [-2.0, 5, 5, 5]])
     assert_same(model, X)
-    model.intercept_ = np.array([0.0, 1.0, 0.0])
+    model.intercept_ = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
     assert_same(model, X)
-    model.coef_ = np.zeros((3, 4))
+    model.coef_ = np.zeros((6, 4))
     assert_same(model, X)
-    model.intercept_ = np.array([-1.0, -1.0, 2.0])
+    model.intercept_ = np.array([-1.0, -1.0, 2.0, 0.0, 0.0, 3.0])
     assert_same(model, X)
-    model.width_coef_, model.width_intercept_ = np.ones((3, 4)), np.array([0.0, 1.0, 3.0])
+    model.width_coef_ = np.ones((6, 4))
+    model.width_intercept_ = np.array([0.0, 1.0, 3.0, 0.0, 2.0, 1.0])
     model.coef_[0, 1] = 2.0
     assert_same(model, X)
 

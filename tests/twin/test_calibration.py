@@ -28,7 +28,7 @@ def halves(X, y):
     return (X[::2], y[::2]), (X[1::2], y[1::2])
 
 
-@pytest.mark.parametrize("settings", [{}, {"multi_class": "ovr"}, {"planes": "fuzzy"}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"planes": "fuzzy"}], ids=str)
 @pytest.mark.parametrize("calibration", ["loo", "moments"])
 def test_probabilities_sum_to_one_and_memberships_stay(three, settings, calibration):
     X, y = three
@@ -56,10 +56,9 @@ def test_log_loss_falls(n_classes):
     assert loss["moments"] < 0.97 * loss[None]
 
 
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_log_odds_of_memberships_give_memberships(three, multi_class):
+def test_log_odds_of_memberships_give_memberships(three):
     X, y = three
-    model = FuzzyTwinSVC(multi_class=multi_class, rule="residual").fit(X, y)
+    model = FuzzyTwinSVC(rule="residual").fit(X, y)
     f, _ = model.plane_values(X)
     as_it_is = Calibration(np.tile([1.0, 0.0, 0.0], (3, 1)), np.zeros(3))
     P = as_it_is.weighted(f.T, np.abs(f.T), 3).T
@@ -257,7 +256,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("settings", [{}, {"multi_class": "ovr"}, {"planes": "fuzzy"}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"planes": "fuzzy"}], ids=str)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_model_files_and_onnx(tmp_path, three, n_classes, settings):
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -320,11 +319,10 @@ def test_solvers_without_moments(solver, monkeypatch):
             np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))
 
 
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_order_of_classes_does_not_matter(three, multi_class):
+def test_order_of_classes_does_not_matter(three):
     """What pairs have in common is the same whichever class of a pair comes first."""
     X, y = three
-    model = FuzzyTwinSVC(C=0.5, calibration="loo", multi_class=multi_class)
+    model = FuzzyTwinSVC(C=0.5, calibration="loo")
     P, again = (model.fit(X, labels).predict_proba(X) for labels in (y, y.max() - y))
     np.testing.assert_allclose(again[:, ::-1], P, atol=1e-9)
 

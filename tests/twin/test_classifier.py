@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import CenterMembership, FuzzyTwinSVC, NeighborMembership
+from fuzzytwin.core.distances import memberships_of
 from tests.checks import scikit_learn_checks
 from tests.twin.helpers import PLANES, WAYS, assert_same_model
 
@@ -61,7 +62,7 @@ def test_fitted_attributes(rows, planes, membership):
 @pytest.mark.parametrize("planes", PLANES)
 def test_predictions_agree_with_each_other(rows, planes, rule):
     X, y = rows
-    model = FuzzyTwinSVC(planes=planes, rule=rule, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, rule=rule).fit(X, y)
     u = model.predict_membership(X)
     assert u.shape == (150, 3)
     assert_allclose(u.sum(axis=1), 1)
@@ -72,12 +73,12 @@ def test_predictions_agree_with_each_other(rows, planes, rule):
     norms = np.linalg.norm(model.coef_, axis=1)
     assert_allclose(delta, np.abs(X @ model.coef_.T + model.intercept_) / norms, atol=1e-12)
     if planes == "crisp":
-        assert_array_equal(gamma, np.zeros((150, 3)))
+        assert_array_equal(gamma, np.zeros((150, 6)))
     else:
         g = np.abs(X) @ model.width_coef_.T + model.width_intercept_
         assert_allclose(gamma, g / norms, atol=1e-12)
     a = np.where(delta >= gamma, delta + gamma, delta) * (norms if rule == "residual" else 1)
-    assert_allclose(u, (1 / a) / (1 / a).sum(axis=1, keepdims=True), rtol=1e-9)
+    assert_allclose(u, memberships_of(a.T, 3).T, rtol=1e-9)
 
 
 @pytest.mark.parametrize("planes", PLANES)

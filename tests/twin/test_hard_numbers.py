@@ -179,27 +179,27 @@ def test_more_columns_than_rows(planes, alpha):
 @every_pair(membership=WAYS, planes=PLANES, alpha=[0.0, 0.01])
 def test_one_sample_per_class(planes, membership, alpha):
     X, y = np.array([[0.0, 1], [3, 0], [1, 5]]), ["a", "b", "c"]
-    model = FuzzyTwinSVC(
-        planes=planes, alpha=alpha, tau=0.01, membership=membership, multi_class="ovr"
-    ).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, alpha=alpha, tau=0.01, membership=membership).fit(X, y)
     if planes == "crisp":
         assert_array_equal(model.predict(X), y)
     if alpha == 0:
-        assert_allclose(values(model, X), np.eye(3) - 1, atol=1e-12)
+        own, rival = model.plane_classes_.T
+        found = model.plane_values(X)[0]
+        assert_allclose(found[own, np.arange(6)], 0, atol=1e-12)
+        assert_allclose(found[rival, np.arange(6)], -1, atol=1e-12)
 
 
 @every_pair(membership=WAYS, planes=PLANES, alpha=[0.0, 1.0])
 def test_all_rows_identical(planes, membership, alpha):
     """There is nothing to go by but the weights of the classes."""
     X, y = np.full((9, 2), 0.1), np.repeat([0, 1, 2], [2, 4, 3])
-    model = FuzzyTwinSVC(planes=planes, alpha=alpha, membership=membership, multi_class="ovr").fit(
-        X, y
-    )
+    model = FuzzyTwinSVC(planes=planes, alpha=alpha, membership=membership).fit(X, y)
     assert_allclose(model.coef_, 0, atol=1e-12)
     assert np.isfinite(model.predict_membership(X)).all()
     if planes == "crisp" and membership is None:
         assert_array_equal(model.predict(X), 1)
-        assert_allclose(model.intercept_, [-7 / 9, -5 / 9, -6 / 9])
+        own, rival = np.array([2, 4, 3])[model.plane_classes_].T
+        assert_allclose(model.intercept_, -rival / (own + rival))
 
 
 @pytest.mark.parametrize("membership", WAYS)
@@ -209,13 +209,13 @@ def test_fifty_classes(membership):
     y = np.repeat(labels, 6)
     centers = 10 * np.eye(50)
     X = np.repeat(centers, 6, axis=0) + 0.01 * rng.normal(size=(300, 50))
-    model = FuzzyTwinSVC(alpha=0.1, membership=membership, multi_class="ovr").fit(X, y)
+    model = FuzzyTwinSVC(alpha=0.1, membership=membership).fit(X, y)
     assert_array_equal(model.classes_, labels)
     assert_array_equal(model.predict(centers), labels)
-    single = FuzzyTwinSVC(alpha=0.1).fit(
-        X, y == "class 07", membership=model.membership_
-    )  # one plane against the rest is a two-class plane
-    assert_allclose(model.coef_[7], single.coef_[1], rtol=1e-8, atol=1e-12)
+    pair = np.isin(y, ["class 07", "class 31"])
+    single = FuzzyTwinSVC(alpha=model.alpha).fit(X[pair], y[pair], None, model.membership_[pair])
+    plane = model.plane_classes_.tolist().index([7, 31])
+    assert_allclose(model.coef_[plane], single.coef_[0], rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ SETTINGS = [
     {"alpha": 10.0},
     {"alpha": 10.0, "rule": "residual", "C": 3.0},
     {"alpha": 0.0, "C": 0.3},
-    {"multi_class": "ovr", "alpha": 1.0, "class_weight": {0: 2.0, 1: 0.5, 2: 1.0, 3: 1.0, 4: 3.0}},
+    {"alpha": 1.0, "class_weight": {0: 2.0, 1: 0.5, 2: 1.0, 3: 1.0, 4: 3.0}},
     {"kernel": "rbf", "gamma": 0.1, "alpha": 0.1},
     {"kernel": "poly", "gamma": 0.1, "coef0": 1.0, "degree": 2, "membership_scope": "both",
      "alpha": 10.0},
@@ -132,12 +132,12 @@ def test_fuzzy_planes_keep_their_widths():
     np.testing.assert_allclose(u[i], one.predict_membership(X[[i]])[0], atol=1e-11)
 
 
-@every_pair(rule=["distance", "residual"], multi_class=["ovo", "ovr"], n_classes=[2, 3, 4])
-def test_the_only_row_of_a_class_does_not_belong_to_it(n_classes, multi_class, rule):
+@every_pair(rule=["distance", "residual"], n_classes=[2, 3, 4])
+def test_the_only_row_of_a_class_does_not_belong_to_it(n_classes, rule):
     X, y, _ = table(n_classes)
     keep = (y > 0) | (np.arange(len(y)) == 0)
     X, y = X[keep], y[keep]
-    model = FuzzyTwinSVC(alpha=10.0, multi_class=multi_class, rule=rule).fit(X, y)
+    model = FuzzyTwinSVC(alpha=10.0, rule=rule).fit(X, y)
     u = model.loo_membership(X, y)
     assert u[0, 0] == pytest.approx(0.0, abs=1e-100)
     np.testing.assert_allclose(u.sum(axis=1), 1.0)

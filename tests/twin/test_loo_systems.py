@@ -20,12 +20,12 @@ def moments(Z, weights, rows=slice(None)):
     return own, slack
 
 
-def refits(Z, weights, groups, C, alpha, multi_class):
+def refits(Z, weights, groups, C, alpha):
     """Fit without each group: values and norms of its rows."""
     f, norms = [], []
     for i in range(len(Z)):
         own, slack = moments(Z, weights, groups != groups[i])
-        planes = crisp_planes(own, slack, C, alpha, multi_class=multi_class)
+        planes = crisp_planes(own, slack, C, alpha)
         f.append(planes.coef @ Z[i] + planes.intercept)
         norms.append(plane_norms(planes.coef))
     return np.array(f).T, np.array(norms).T
@@ -44,18 +44,17 @@ def table(kind, n_classes, rng):
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_classes", "multi_class", "C", "alpha"),
+    ("kind", "n_classes", "C", "alpha"),
     [
-        ("hard", 2, "ovo", 0.3, 0.1),
-        ("hard", 4, "ovo", 2.0, 1.0),
-        ("one weight", 3, "ovo", 1.0, 1.0),
-        ("hard", 3, "ovr", 1.0, 0.1),
-        ("soft", 3, "ovo", 0.5, 1.0),
-        ("hard", 2, "ovo", 1.0, 0.0),
+        ("hard", 2, 0.3, 0.1),
+        ("hard", 4, 2.0, 1.0),
+        ("one weight", 3, 1.0, 1.0),
+        ("soft", 3, 0.5, 1.0),
+        ("hard", 2, 1.0, 0.0),
     ],
 )
 @pytest.mark.parametrize("n_groups", [5, 20])
-def test_equals_fits_without_each_group(kind, n_classes, multi_class, C, alpha, n_groups):
+def test_equals_fits_without_each_group(kind, n_classes, C, alpha, n_groups):
     """Groups of some rows, or of more rows than columns; of one class or of several."""
     rng = np.random.default_rng(n_groups)
     Z, weights = table(kind, n_classes, rng)
@@ -63,12 +62,12 @@ def test_equals_fits_without_each_group(kind, n_classes, multi_class, C, alpha, 
     own, slack = moments(Z, weights)
     slack = own if kind == "one weight" else slack
     Cs = np.full(n_classes, C)
-    planes = crisp_planes(own, slack, Cs, alpha, multi_class=multi_class)
+    planes = crisp_planes(own, slack, Cs, alpha)
     model = LeaveOneOut(planes, own, slack, Cs, alpha)
     f, norms = np.empty((2, len(planes.coef), len(Z)))
     for block in model.values(Z, weights, groups=groups):
         f[:, block.index], norms[:, block.index] = block.f, block.norms
-    expected = refits(Z, weights, groups, Cs, alpha, multi_class)
+    expected = refits(Z, weights, groups, Cs, alpha)
     np.testing.assert_allclose(f, expected[0], atol=1e-9)
     np.testing.assert_allclose(norms, expected[1], rtol=1e-9)
 
@@ -77,7 +76,7 @@ def test_groups_of_one_row_are_rows():
     rng = np.random.default_rng(0)
     Z, weights = table("hard", 3, rng)
     own, slack = moments(Z, weights)
-    planes = crisp_planes(own, slack, np.ones(3), 0.1, multi_class="ovo")
+    planes = crisp_planes(own, slack, np.ones(3), 0.1)
     model = LeaveOneOut(planes, own, slack, np.ones(3), 0.1)
     f = np.empty((2, len(planes.coef), len(Z)))
     for i, groups in enumerate((None, rng.permutation(len(Z)))):
@@ -92,9 +91,9 @@ def test_groups_of_one_row_take_no_longer_than_rows(kind, monkeypatch):
     Z, weights = table(kind, 4, rng)
     groups = rng.permutation(len(Z))
     C = np.full(4, 0.7)
-    f, norms = refits(Z, weights, groups, C, 0.5, "ovo")
+    f, norms = refits(Z, weights, groups, C, 0.5)
     own, slack = moments(Z, weights)
-    planes = crisp_planes(own, slack, C, 0.5, multi_class="ovo")
+    planes = crisp_planes(own, slack, C, 0.5)
     left = LeaveOneOut(planes, own, slack, C, 0.5)
     monkeypatch.delattr("fuzzytwin.core.ridge.LooFactor._leave_groups")
     for block in left.values(Z, weights, groups=groups):
@@ -106,7 +105,7 @@ def test_only_some_rows_of_groups():
     rng = np.random.default_rng(0)
     Z, weights = table("hard", 2, rng)
     own, slack = moments(Z, weights)
-    planes = crisp_planes(own, slack, np.ones(2), 0.1, multi_class="ovo")
+    planes = crisp_planes(own, slack, np.ones(2), 0.1)
     model = LeaveOneOut(planes, own, slack, np.ones(2), 0.1)
     groups, only = rng.integers(9, size=len(Z)), np.array([2, 30, 31])
     (whole,) = model.values(Z, weights, groups=groups)
@@ -120,7 +119,7 @@ def test_a_group_that_is_all_of_a_class_leaves_planes_without_it():
     rng = np.random.default_rng(0)
     Z, weights = table("hard", 2, rng)
     own, slack = moments(Z, weights)
-    planes = crisp_planes(own, slack, np.ones(2), 0.1, multi_class="ovo")
+    planes = crisp_planes(own, slack, np.ones(2), 0.1)
     groups = np.where(weights.codes == 0, -1, np.arange(len(Z)))
     model = LeaveOneOut(planes, own, slack, np.ones(2), 0.1)
     f = np.empty((2, len(Z)))
@@ -140,12 +139,12 @@ def test_without_a_ridge_a_group_may_leave_directions_open():
     groups = np.append(np.arange(12), [99, 99, 99])
     own, slack = moments(Z, weights)
     found = np.empty((2, 15))
-    planes = crisp_planes(own, slack, np.ones(2), 0.0, isotropic=True, multi_class="ovo")
+    planes = crisp_planes(own, slack, np.ones(2), 0.0, isotropic=True)
     model = LeaveOneOut(planes, own, slack, np.ones(2), 0.0, isotropic=True)
     for block in model.values(Z, weights, groups=groups):
         found[:, block.index] = block.f
     rest = groups != 99
     own, slack = moments(Z, weights, rest)
-    again = crisp_planes(own, slack, np.ones(2), 0.0, isotropic=True, multi_class="ovo")
+    again = crisp_planes(own, slack, np.ones(2), 0.0, isotropic=True)
     expected = again.coef @ Z[~rest].T + again.intercept[:, None]
     np.testing.assert_allclose(found[:, ~rest], expected, atol=1e-7)

@@ -79,7 +79,6 @@ def test_crisp_planes_after_fuzzy_ones_have_no_widths():
         {"alpha": 0.5},
         {"alpha": 0.0},
         {"rule": "residual"},
-        {"multi_class": "ovr"},
         {"class_weight": "balanced"},
         {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}},
         {"tau": 3.0},
@@ -147,7 +146,7 @@ def test_merge_compares_what_parameters_mean(one, other):
         ({"C": 2.0}, "differ in C"),
         ({"C": [1.0, 1.0, 2.0]}, "differ in C"),
         ({"class_weight": {0: 2}}, "differ in class_weight"),
-        ({"multi_class": "ovr"}, "differ in multi_class"),
+        ({"rule": "residual"}, "differ in rule"),
     ],
 )
 def test_merge_still_refuses_what_differs(change, match):

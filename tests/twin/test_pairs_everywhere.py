@@ -19,7 +19,6 @@ SETTINGS = [
     {"C": 0.5},
     {"planes": "fuzzy", "membership": "center"},
     {"membership": "hyperplane", "class_weight": "balanced"},
-    {"multi_class": "ovr", "C": 0.25},
 ]
 
 
@@ -28,7 +27,7 @@ def rows(request):
     return rows_of(request.param)
 
 
-@pytest.fixture(params=SETTINGS, ids=["crisp", "fuzzy", "hyperplane", "ovr"])
+@pytest.fixture(params=SETTINGS, ids=["crisp", "fuzzy", "hyperplane"])
 def model(request):
     return FuzzyTwinSVC(**request.param)
 

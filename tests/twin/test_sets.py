@@ -74,10 +74,9 @@ def test_sets_of_a_class_of_light_rows_are_not_all_labels():
 
 
 @pytest.mark.parametrize("calibration", [None, "moments", "loo"])
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_sets_refuse_another_rule_than_that_of_the_fit(calibration, multi_class):
+def test_sets_refuse_another_rule_than_that_of_the_fit(calibration):
     X, y = load_iris(return_X_y=True)
-    model = FuzzyTwinSVC(calibration=calibration, multi_class=multi_class).fit(X, y)
+    model = FuzzyTwinSVC(calibration=calibration).fit(X, y)
     with pytest.raises(ValueError, match=r"rule='residual' was 'distance'|calibration='loo'"):
         model.set_params(rule="residual").predict_set(X)
 
@@ -144,10 +143,10 @@ def refits_without_groups(model, X, y, groups):
     "model",
     [
         FuzzyTwinSVC(alpha=10.0),
-        FuzzyTwinSVC(alpha=10.0, multi_class="ovr", rule="residual"),
+        FuzzyTwinSVC(alpha=10.0, rule="residual"),
         LeastSquaresTwinSVC(C=0.5),
     ],
-    ids=["pairs", "ovr", "classic"],
+    ids=["distance", "residual", "classic"],
 )
 def test_leaving_out_groups_is_a_refit_without_them(model):
     rng = np.random.default_rng(0)
@@ -278,11 +277,10 @@ def test_a_row_for_every_class_is_enough_to_calibrate():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_least_squares_leaves_rows_out_without_moments(n_classes, multi_class):
+def test_least_squares_leaves_rows_out_without_moments(n_classes):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 60)), np.arange(30) % n_classes
-    settings = {"C": 0.5, "multi_class": multi_class, "class_weight": "balanced"}
+    settings = {"C": 0.5, "class_weight": "balanced"}
     by_rows = LeastSquaresSVC(solver="gram", **settings).fit(X, y).loo_decision_function(X, y)
     by_moments = LeastSquaresSVC(solver="moments", **settings).fit(X, y)
     np.testing.assert_allclose(by_rows, by_moments.loo_decision_function(X, y), atol=1e-8)

@@ -81,7 +81,6 @@ CASES = {
     "weights": ({"C": 0.5}, ("s",)),
     "degrees": ({"C": 2.0}, ("s", "mu")),
     "both": ({"membership_scope": "both", "C": 2.0}, ("mu",)),
-    "ovr": ({"multi_class": "ovr", "C": 0.5}, ("s", "mu")),
     "soft labels": ({"C": 2.0}, ("s", "soft")),
     "balanced": ({"class_weight": "balanced"}, ("s", "mu")),
     "center": ({"membership": "center_balanced", "C": 2.0}, ("s",)),
@@ -175,13 +174,11 @@ def test_weights_are_repetitions(solver):
 @every_pair(
     model=[
         LeastSquaresTwinSVC(alpha=0.5),
-        LeastSquaresTwinSVC(C=0.3, multi_class="ovr", class_weight="balanced"),
+        LeastSquaresTwinSVC(C=0.3, class_weight="balanced"),
         GEPSVC(alpha=0.1),
-        GEPSVC(alpha=0.1, multi_class="ovr"),
         ProximalSVC(C=2.0),
         ProximalSVC(class_weight="balanced"),
         LeastSquaresSVC(C=0.1),
-        LeastSquaresSVC(multi_class="ovr"),
     ],
     shape=SHAPES,
     n_classes=[2, 3],
@@ -294,7 +291,7 @@ def test_an_unknown_solver_is_not_taken_for_another():
     given = X, RowWeights(y, s, s, 2), np.ones(2), 1.0
     for name in ("rows", "moments"):
         with pytest.raises(KeyError, match=name):
-            crisp_planes(name, *given, multi_class="ovo", tol=1e-6)
+            crisp_planes(name, *given, tol=1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

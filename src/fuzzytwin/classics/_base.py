@@ -99,7 +99,7 @@ class SeparatingPlanes(MomentPlanes):
     """Base class of classifiers whose planes have the own class at f > 0, its rivals at f < 0."""
 
     def decision_function(self, X: Any) -> Array:
-        """Compute w.x + b, or scores of the classes if there is a plane per pair of them.
+        """Compute w.x + b or, for more than two classes, the votes of the pairs.
 
         Parameters
         ----------
@@ -118,8 +118,6 @@ class SeparatingPlanes(MomentPlanes):
         """Turn the values of all planes into scores of the classes."""
         if len(self.classes_) == 2:
             return f[:, 0]
-        if (self.plane_classes_[:, 1] < 0).all():
-            return f
         return pair_votes(f, self.plane_classes_, len(self.classes_))
 
     def predict(self, X: Any) -> Array:

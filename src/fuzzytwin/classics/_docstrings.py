@@ -1,10 +1,6 @@
 """Paragraphs that the docstrings of several classic estimators share."""
 
 PARAGRAPHS = {
-    "multi_class": """
-multi_class : {"ovo", "ovr"}, default="ovo"
-    Two planes for each pair of classes, or one per class against all others.
-""",
     "rule": """
 rule : {"distance", "residual"}, default="distance"
     A row has the class of the nearest plane, by ``|f| / |w|`` or by ``|f|``.
@@ -38,7 +34,7 @@ classes_ : ndarray of shape (K,)
 coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
     w and b of each plane.
 plane_classes_ : ndarray of shape (n_planes, 2)
-    Index of the own and of the rival class of each plane; -1 stands for all others.
+    Index of the own and of the rival class of each plane. There are two for each pair of classes.
 """,
     "landmark_map_": """
 landmark_map_ : LandmarkMap

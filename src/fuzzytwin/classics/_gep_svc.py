@@ -38,7 +38,6 @@ class GEPSVC(NearestPlane, MomentPlanes):
         Tikhonov term, delta in the original, which applies it to w and b. Here it applies only to
         w, so that shifting the data changes only the intercepts. Zero is allowed if the own rows
         of every class span the space.
-    {multi_class}
     {solver}
     {n_jobs}
 
@@ -76,12 +75,10 @@ class GEPSVC(NearestPlane, MomentPlanes):
         self,
         *,
         alpha: float = 1e-3,
-        multi_class: str = "ovo",
         solver: str = "auto",
         n_jobs: int | None = None,
     ) -> None:
         self.alpha = alpha
-        self.multi_class = multi_class
         self.solver = solver
         self.n_jobs = n_jobs
 
@@ -91,12 +88,10 @@ class GEPSVC(NearestPlane, MomentPlanes):
     def _solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
         if settings.alpha == 0:
             fitting.check_underflow(moments.own)
-        return eigen_planes(moments.own, settings.alpha, classes, multi_class=settings.multi_class)
+        return eigen_planes(moments.own, settings.alpha, classes)
 
 
-def eigen_planes(
-    moments: ClassMoments, alpha: float, labels: Array, *, multi_class: str = "ovr"
-) -> Planes:
+def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
     r"""Compute the planes of GEP-SVM.
 
     Plane k minimises
@@ -120,7 +115,7 @@ def eigen_planes(
            [ 0.6, -0.8]])
     """
     K, d = moments.origin.shape
-    classes = plane_classes(K, multi_class)
+    classes = plane_classes(K)
     pairs = PlaneProblems.of(moments, moments, classes)
     coef = np.zeros((len(classes), d))
     intercept = np.zeros(len(classes))

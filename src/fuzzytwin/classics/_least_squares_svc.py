@@ -28,16 +28,13 @@ class LeastSquaresSVC(SeparatingPlanes):
         1/2 |w|^2 + C/2 sum s (1 - y f)^2
 
     (Suykens and Vandewalle: gamma = C). It has one plane instead of the two of a twin SVM, and
-    no penalty on b, so that shifting the data changes only the intercept.
+    no penalty on b, so that shifting the data changes only the intercept. With more than two
+    classes, there is a plane for each pair of them, and the pairs vote as in `sklearn.svm.SVC`.
 
     Parameters
     ----------
     C : float, default=1.0
         Penalty, gamma in the original.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        With more than two classes, one plane for each pair of classes, which then vote as in
-        `sklearn.svm.SVC`, or one plane per class against all others. Both come from one
-        pass over the rows.
     {solver}
     {class_weight}
     {n_jobs}
@@ -48,10 +45,10 @@ class LeastSquaresSVC(SeparatingPlanes):
     Attributes
     ----------
     {classes_}
-    coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
-        w and b of each plane. With two classes there is one plane.
-    plane_classes_ : ndarray of shape (n_planes, 2)
-        Index of the class at f = 1 and of that at f = -1. -1 stands for all other classes.
+    coef_, intercept_ : ndarray of shape (n_pairs, d) and (n_pairs,)
+        w and b of each plane.
+    plane_classes_ : ndarray of shape (n_pairs, 2)
+        Index of the class at f = 1 and of that at f = -1.
     {landmark_map_}
     {moments_}
     {rank_}
@@ -83,7 +80,6 @@ class LeastSquaresSVC(SeparatingPlanes):
         self,
         *,
         C: float = 1.0,
-        multi_class: str = "ovo",
         solver: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
@@ -95,7 +91,6 @@ class LeastSquaresSVC(SeparatingPlanes):
         random_state: Any = 0,
     ) -> None:
         self.C = C
-        self.multi_class = multi_class
         self.solver = solver
         self.class_weight = class_weight
         self.n_jobs = n_jobs
@@ -139,15 +134,14 @@ class LeastSquaresSVC(SeparatingPlanes):
         0.956
         """
         held_out = self._held_out(X, y, sample_weight, groups=groups)
-        selected = separating_planes(held_out.planes.classes)
         f = np.empty((len(held_out.rows), len(self.coef_)))
         for index, values, _ in held_out.distances():
-            f[index] = 2 * values[selected].T + 1
+            f[index] = 2 * values[1::2].T + 1
         return self._scores(f)
 
     def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
         """Return the equivalent twin SVM, with penalties of 1 and alpha = 1 / C."""
-        planes = twin_planes(self._planes(), len(self.classes_), settings.multi_class)
+        planes = twin_planes(self._planes(), len(self.classes_))
         alpha = min(1 / settings.C, sys.float_info.max)
         return replace(settings, C=1.0, alpha=alpha, rule="residual"), planes
 
@@ -158,22 +152,19 @@ class LeastSquaresSVC(SeparatingPlanes):
             moments.own.scaled(factor),
             settings.C,
             isotropic=settings.uses_kernel,
-            multi_class=settings.multi_class,
         )
 
 
-def least_squares_planes(
-    moments: ClassMoments, C: float, *, isotropic: bool = False, multi_class: str = "ovo"
-) -> Planes:
-    r"""Compute the planes of LS-SVM, one for each pair of classes or one per class against others.
+def least_squares_planes(moments: ClassMoments, C: float, *, isotropic: bool = False) -> Planes:
+    r"""Compute the planes of LS-SVM, one for each pair of classes.
 
     With f = w.x + b, y = 1 for the own class and y = -1 for its rivals, they minimise
 
         1/2 |w|^2 + C/2 sum s (1 - y f)^2.
 
     With f = 2 g + 1 this is 4 C times J_k of model M1 for g, without degrees, with a penalty
-    of 1 and alpha = 1/C: own rows have the target g = 0 and rivals g = -1. Two classes have one
-    plane, that of the second class.
+    of 1 and alpha = 1/C: own rows have the target g = 0 and rivals g = -1. Each pair has one
+    plane, that of its second class.
 
     Examples
     --------
@@ -188,28 +179,19 @@ def least_squares_planes(
     """
     ones = np.ones(len(moments.weight))
     alpha = min(1 / C, sys.float_info.max)
-    twin = crisp_planes(moments, moments, ones, alpha, isotropic=isotropic, multi_class=multi_class)
-    selected = separating_planes(twin.classes)
-    coef = 2 * twin.coef[selected]
-    intercept = 2 * twin.intercept[selected] + 1
-    return Planes(coef, intercept, twin.classes[selected], twin.rank)
+    twin = crisp_planes(moments, moments, ones, alpha, isotropic=isotropic)
+    coef = 2 * twin.coef[1::2]
+    intercept = 2 * twin.intercept[1::2] + 1
+    return Planes(coef, intercept, twin.classes[1::2], twin.rank)
 
 
-def twin_planes(planes: Planes, n_classes: int, multi_class: str) -> Planes:
+def twin_planes(planes: Planes, n_classes: int) -> Planes:
     """Return the twin planes g = (f - 1) / 2 from which `least_squares_planes` were computed.
 
     The other plane of a pair is -1 - g, since own and rival class are swapped.
     """
-    classes = plane_classes(n_classes, multi_class)
+    classes = plane_classes(n_classes)
     coef = planes.coef / 2
     intercept = (planes.intercept - 1) / 2
-    if len(coef) < len(classes):
-        coef = np.stack([-coef, coef], axis=1).reshape(len(classes), -1)
-        intercept = np.stack([-1 - intercept, intercept], axis=1).ravel()
-    return Planes(coef, intercept, classes)
-
-
-def separating_planes(classes: Array) -> slice:
-    """Select one of the two planes of each pair, or all if each is against all others."""
-    pairs = (classes[:, 1] >= 0).all() or len(classes) == 2
-    return slice(1, None, 2) if pairs else slice(None)
+    coef = np.stack([-coef, coef], axis=1).reshape(len(classes), -1)
+    return Planes(coef, np.stack([-1 - intercept, intercept], axis=1).ravel(), classes)

@@ -34,7 +34,6 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
         with 0, planes interpolate all landmarks, and neither C nor weights have any effect.
         "auto" as for `FuzzyTwinSVC`.
     {rule}
-    {multi_class}
     solver : {"auto", "moments", "gram", "iterative"}, default="auto"
         How planes are computed, as for `FuzzyTwinSVC`.
     {class_weight}
@@ -77,7 +76,6 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
         C: Any = 1.0,
         alpha: float | str = 0.0,
         rule: str = "distance",
-        multi_class: str = "ovo",
         solver: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
@@ -91,7 +89,6 @@ class LeastSquaresTwinSVC(NearestPlane, WeightedClassifier):
         self.C = C
         self.alpha = alpha
         self.rule = rule
-        self.multi_class = multi_class
         self.solver = solver
         self.class_weight = class_weight
         self.n_jobs = n_jobs

@@ -1,4 +1,4 @@
-"""Proximal SVM: a plane between a class and all others, with a penalty on the intercept."""
+"""Proximal SVM: a plane between two classes, with a penalty on the intercept."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from fuzzytwin.twin._settings import FitSettings
 
 @substitute(**PARAGRAPHS)
 class ProximalSVC(SeparatingPlanes):
-    r"""Proximal support vector machine (P-SVM), for two classes or each against all others.
+    r"""Proximal support vector machine (P-SVM), for two or more classes.
 
-    With y = 1 for a class, y = -1 for the others, and the weight s of each row, it minimises
+    With y = 1 for one class, y = -1 for the other, and the weight s of each row, it minimises
 
         1/2 (|w|^2 + b^2) + C/2 sum s (1 - y (w.x + b))^2
 
     (Fung and Mangasarian: nu = C, gamma = -b). The original also penalises b: unlike the twin
-    SVMs, this model changes if all rows are shifted.
+    SVMs, this model changes if all rows are shifted. With more than two classes, there is a plane
+    for each pair of them, and the pairs vote as in `sklearn.svm.SVC`.
 
     Parameters
     ----------
@@ -39,10 +40,10 @@ class ProximalSVC(SeparatingPlanes):
     Attributes
     ----------
     {classes_}
-    coef_, intercept_ : ndarray of shape (1, d) and (1,), or (K, d) and (K,) for K > 2
+    coef_, intercept_ : ndarray of shape (n_pairs, d) and (n_pairs,)
         w and b of each plane.
-    plane_classes_ : ndarray of shape (1, 2) or (K, 2)
-        Index of the own and of the rival class of each plane. -1 stands for all other classes.
+    plane_classes_ : ndarray of shape (n_pairs, 2)
+        Index of the class at f = 1 and of that at f = -1.
     {moments_}
     {features_in_}
 
@@ -87,14 +88,14 @@ class ProximalSVC(SeparatingPlanes):
 
 
 def proximal_planes(moments: ClassMoments, C: float) -> Planes:
-    r"""Compute the planes of P-SVM, of each class against all others. If K = 2, only of the second.
+    r"""Compute the planes of P-SVM, one for each pair of classes.
 
-    With y = 1 for the class and y = -1 for the others, they minimise
+    With y = 1 for the second class of a pair and y = -1 for the first, they minimise
 
         1/2 (|w|^2 + b^2) + C/2 sum s (1 - y (w.x + b))^2.
 
-    Let n = C sum s, m the mean and V the covariance of all rows, q the mean of y and t that of
-    y (x - m). The optimal b is n (q - w.m) / (1 + n), and w solves
+    Let n = C sum s, m the mean and V the covariance of the rows of the pair, q the mean of y
+    and t that of y (x - m). The optimal b is n (q - w.m) / (1 + n), and w solves
 
         (I + n V + h m m') w = n t + h q m,    h = n / (1 + n).
 
@@ -112,16 +113,20 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
     >>> (X @ planes.coef[0] + planes.intercept[0]).round(2)  # below 0 on the first class
     array([-0.66, -0.95, -0.84,  0.93,  0.64,  0.74])
     """
-    K, d = moments.origin.shape
-    class_moments = [moments.take(np.array([k])) for k in range(K)]
-    total = ClassMoments.sum(class_moments)
+    classes = plane_classes(len(moments.weight))[1::2]
+    planes = [_pair_plane(moments.take(pair), C) for pair in classes]
+    return Planes(np.array([w for w, _ in planes]), np.array([b for _, b in planes]), classes)
+
+
+def _pair_plane(moments: ClassMoments, C: float) -> tuple[Array, float]:
+    """Solve for w and b of the first class, which has y = 1, against the second."""
+    own = moments.take(np.array([0]))
+    total = own + moments.take(np.array([1]))
     m = total.mean[0]
     weight = float(total.weight[0])
-    coef = []
-    intercept = []
     unit, n = rescale(C, 1.0, weight)  # 1 and C sum s, both divided by the larger
     A = n * total.covariance[0]
-    A[np.diag_indices(d)] += unit
+    A[np.diag_indices_from(A)] += unit
     scale = np.sqrt(np.diag(A))
     factor = linalg.cho_factor(A / scale / scale[:, None], lower=True, check_finite=False)
 
@@ -129,14 +134,11 @@ def proximal_planes(moments: ClassMoments, C: float) -> Planes:
         return np.asarray(linalg.cho_solve(factor, rhs / scale, check_finite=False) / scale)
 
     h = unit * (n / (unit + n))
-    solved_mean = solve(m)
-    for part in class_moments[1:] if K == 2 else class_moments:
-        share = part.weight[0] / (weight or 1.0)
-        q = 2 * share - 1
-        v = solve(2 * n * share * part.mean_from(total)[0])
-        denominator = 1 + h * (m @ solved_mean)
-        coef.append(v + solved_mean * (h * (q - m @ v) / denominator))
-        at_mean = (m @ v + h * q * (m @ solved_mean)) / denominator
-        intercept.append(n * (q - at_mean) / (unit + n))
-    classes = plane_classes(K, "ovr")[K - len(coef) :]
-    return Planes(np.array(coef), np.array(intercept), classes)
+    share = own.weight[0] / (weight or 1.0)
+    q = 2 * share - 1
+    v = solve(2 * n * share * own.mean_from(total)[0])
+    u = solve(m)
+    denominator = 1 + h * (m @ u)
+    w = v + u * (h * (q - m @ v) / denominator)
+    at_mean = (m @ v + h * q * (m @ u)) / denominator
+    return w, float(n * (q - at_mean) / (unit + n))

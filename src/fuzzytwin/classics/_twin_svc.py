@@ -48,7 +48,6 @@ class TwinSVC(NearestPlane):
         literature applies it to w and b. Here it applies only to w, so that shifting the data
         changes only the intercepts. Zero is allowed if every class spans the space.
     {rule}
-    {multi_class}
     {class_weight}
     max_iter : int, default=10000
         Maximum number of passes of LIBLINEAR over the rivals of a class. A
@@ -100,7 +99,6 @@ class TwinSVC(NearestPlane):
         C: Any = 1.0,
         alpha: float = 1e-3,
         rule: str = "distance",
-        multi_class: str = "ovo",
         class_weight: Any = None,
         max_iter: int = 10_000,
         tol: float = 1e-8,
@@ -114,7 +112,6 @@ class TwinSVC(NearestPlane):
         self.C = C
         self.alpha = alpha
         self.rule = rule
-        self.multi_class = multi_class
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.tol = tol
@@ -174,23 +171,21 @@ class TwinSVC(NearestPlane):
         if rows.weight is not None:
             weight = rows.weight * weight
         K, d = own.origin.shape
-        classes = plane_classes(K, settings.multi_class)
-        rivals = own.rivals().weight
+        classes = plane_classes(K)
         random = check_random_state(self.random_state)
         n = len(classes)
         coef = np.zeros((n, d))
         intercept = np.zeros(n)
         n_iter = np.zeros(n, dtype=int)
         for i, (k, j) in enumerate(classes.tolist()):
-            rival_weight = rivals[k] if j < 0 else own.weight[j]
-            a, c, ridge = rescale(C[k], own.weight[k], rival_weight, settings.alpha)
+            a, c, ridge = rescale(C[k], own.weight[k], own.weight[j], settings.alpha)
             if a == 0 or c == 0:  # no own rows, or no rivals: nothing to separate
                 intercept[i] = -1.0 if a == 0 else 0.0
                 continue
             T = own_whitening(own.covariance[k], a, ridge, settings.alpha, rows.classes[k])
-            chosen = (rows.codes != k if j < 0 else rows.codes == j) & (weight > 0)
+            chosen = (rows.codes == j) & (weight > 0)
             white = _whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
-            price = c * (weight[chosen] / rival_weight)
+            price = c * (weight[chosen] / own.weight[j])
             u, n_iter[i] = _minimise_hinge(white, price, self.tol, self.max_iter, random)
             coef[i] = T @ u[:d]
             at_mean = u[d] / np.sqrt(a)

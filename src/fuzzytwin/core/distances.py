@@ -13,12 +13,12 @@ The fuzzy distance is Definition 1 of the paper, with the width corrected. The e
 
     a_k = delta_k + gamma_k  if delta_k >= gamma_k,  else delta_k.
 
-With one plane per class, memberships are (the paper's equation 29, for any number of classes)
+For two classes, memberships are (the paper's equation 29)
 
     u_k = (1 / a_k) / sum_j (1 / a_j).
 
-With two planes for each pair of more than two classes, plane (k, j) is near class k and has the
-value -1 on class j only. Memberships couple the pairs:
+With more, there are two planes for each pair: plane (k, j) is near class k and has the value -1 on
+class j only. Memberships couple the pairs:
 
     u_k = v_k / sum_l v_l,    v_k = 1 / (1 + sum_j (a_kj / a_jk)^3).
 
@@ -62,8 +62,8 @@ LAST_OF_EQUAL = 0
 def memberships_of(a: Array, n_classes: int) -> Array:
     """Turn effective distances (n_planes, ...) into memberships (K, ...), which sum to 1.
 
-    There is one plane per class, or two for each pair, in the order of `plane_classes`. A distance
-    of zero gets a membership of 1, shared equally between several of them.
+    There are two planes for each pair of classes, in the order of `plane_classes`. For two classes,
+    a distance of zero gets a membership of 1, or 1/2 if both are zero.
 
     Examples
     --------
@@ -74,16 +74,15 @@ def memberships_of(a: Array, n_classes: int) -> Array:
     >>> memberships_of(np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0]), 3).round(3).tolist()
     [0.865, 0.1, 0.035]
     """
-    if len(a) > n_classes:
+    if n_classes > 2:
         ratio = distance_ratios(a[::2], a[1::2])
         cube = ratio * ratio
         cube *= ratio
         return couple_pairwise(cube, n_classes)
-    if n_classes == 2:
-        with np.errstate(invalid="ignore", over="ignore"):
-            u: Array = a[::-1] / (a[0] + a[1])
-        if np.isfinite(u.sum()):
-            return u
+    with np.errstate(invalid="ignore", over="ignore"):
+        u: Array = a[::-1] / (a[0] + a[1])
+    if np.isfinite(u.sum()):
+        return u
     nearest = a.min(axis=0)
     # nearest / a lies in [0, 1]. It counts as 1 if a is zero or nearest is infinite.
     u = np.divide(nearest, a, out=np.ones_like(a), where=(a > 0) & np.isfinite(nearest))
@@ -106,23 +105,6 @@ def nearest_labels(a: Array, n_classes: int) -> Array:
     if n_classes == 2:
         return second_is_nearer(a[0], a[1]).astype(np.intp)
     return labels_of(memberships_of(a, n_classes), axis=0)
-
-
-def memberships(a: Array) -> Array:
-    """Turn effective distances a (n, K) into memberships u (n, K), whose rows sum to 1.
-
-    A distance of zero gets a membership of 1, shared equally between several of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin.core.distances import memberships
-    >>> memberships(np.array([[1.0, 3.0], [0.0, 2.0], [0.0, 0.0]]))
-    array([[0.75, 0.25],
-           [1.  , 0.  ],
-           [0.5 , 0.5 ]])
-    """
-    return memberships_of(a.T, a.shape[1]).T
 
 
 def couple_pairwise(odds: Array, n_classes: int) -> Array:
@@ -260,7 +242,7 @@ def _products(Z: Any, coef: Array) -> Array:
 def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
     """Compute memberships (n, K) of rows X with features Z, block by block.
 
-    `planes` are those of `unit_normals`: one per class, or two for each pair of classes.
+    `planes` are those of `unit_normals`.
     """
     out = np.empty((Z.shape[0], n_classes))
     return _fill(out, X, Z, planes, lambda a: memberships_of(a, n_classes).T)
@@ -269,7 +251,7 @@ def row_memberships(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
 def row_labels(X: Any, Z: Any, planes: Planes, n_classes: int) -> Array:
     """Find the class of greatest membership (n,) of each row: see `row_memberships`."""
     labels = np.empty(Z.shape[0], dtype=np.intp)
-    if n_classes < MANY_CLASSES or len(planes.coef) == n_classes:
+    if n_classes < MANY_CLASSES:
         return _fill(labels, X, Z, planes, lambda a: nearest_labels(a, n_classes))
     x = None if planes.width_coef is None else X
     z = Z[0 : len(labels)]

@@ -64,7 +64,6 @@ def crisp_planes(
     C: Array,
     alpha: float,
     *,
-    multi_class: str = "ovr",
     tol: float = 1e-6,
 ) -> tuple[Planes, float, int]:
     """Solve for the planes of model M1 by conjugate gradients, to a relative error of `tol`.
@@ -74,12 +73,12 @@ def crisp_planes(
     greatest bound of a relative error (above `tol` if not converged) and the greatest number of
     iterations.
     """
-    classes = plane_classes(weights.n_classes, multi_class)
+    classes = plane_classes(weights.n_classes)
     coef = np.zeros((len(classes), X.shape[1]))
     intercept = np.zeros(len(classes))
     error = 0.0
     iterations = 0
-    for group in weights.plane_groups(multi_class):
+    for group in weights.plane_groups():
         rows = _RowProducts.of(X if group.index is None else X[group.index])
         first_weight: Array | None = None  # of the first plane of a pair
         for i, plane in enumerate(range(len(classes))[group.planes]):
@@ -98,7 +97,7 @@ def crisp_planes(
                 w, b, plane_error, plane_iterations = _solve(rows, v, t, ridge, tol, start)
             coef[plane] = w
             intercept[plane] = b
-            first_weight = v if multi_class == "ovo" else None
+            first_weight = v
             error = max(error, plane_error)
             iterations = max(iterations, plane_iterations)
     rank = X.shape[1] if alpha > 0 else None

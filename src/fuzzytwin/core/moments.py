@@ -236,23 +236,6 @@ class ClassMoments:
         """Return the moments of the given classes, in their order."""
         return ClassMoments(*(part[classes] for part in self.parts))
 
-    def rivals(self) -> ClassMoments:
-        """Compute for each class the moments of all other classes together.
-
-        They are sums of the classes before and after it, so that nothing is subtracted.
-        """
-        K = len(self.weight)
-        single = [self.take(np.array([k])) for k in range(K)]
-        empty = ClassMoments.zeros(1, self.origin.shape[1])
-        before = [empty]
-        after = [empty]
-        for k in range(K - 1):
-            before.append(before[-1] + single[k])
-            after.append(single[K - 1 - k] + after[-1])
-        pooled = [a + b for a, b in zip(before, reversed(after), strict=True)]
-        parts = zip(*(moments.parts for moments in pooled), strict=True)
-        return ClassMoments(*map(np.concatenate, parts))
-
 
 @dataclass(frozen=True, eq=False)
 class TwinMoments:

@@ -68,14 +68,12 @@ class Planes:
     alpha: float | None = field(default=None, kw_only=True)
 
 
-def plane_classes(n_classes: int, multi_class: str) -> Array:
-    """List the own and the rival class of every plane. A rival of -1 stands for all others.
+def plane_classes(n_classes: int) -> Array:
+    """List the own and the rival class of every plane.
 
-    With "ovo" there are two consecutive planes for each pair of classes. For three classes these
-    are (0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1).
+    There are two consecutive planes for each pair of classes. For three classes these are (0, 1),
+    (1, 0), (0, 2), (2, 0), (1, 2), (2, 1).
     """
-    if multi_class == "ovr":
-        return np.column_stack([np.arange(n_classes), np.full(n_classes, -1)])
     pairs = np.column_stack(np.triu_indices(n_classes, 1))
     return np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
 
@@ -87,7 +85,6 @@ def crisp_planes(
     alpha: float,
     *,
     isotropic: bool = False,
-    multi_class: str = "ovr",
 ) -> Planes:
     """Solve for the planes of model M1.
 
@@ -105,8 +102,6 @@ def crisp_planes(
     isotropic : bool, default=False
         Whether all columns have the same unit, as features of a kernel do. The norm is then that
         of the unscaled w, which is invariant to rotations.
-    multi_class : {"ovr", "ovo"}, default="ovr"
-        Which planes to solve for: see `plane_classes`.
 
     Returns
     -------
@@ -128,7 +123,7 @@ def crisp_planes(
            [-0.9, -0.1],
            [-1. ,  0. ]])
     """
-    classes = plane_classes(len(C), multi_class)
+    classes = plane_classes(len(C))
     pairs = PlaneProblems.of(own, slack, classes)
     w, b, rank, loss = pairs.planes(C[classes[:, :1]], np.array([[alpha]]), isotropic)
     return Planes(w[:, 0], b[:, 0], classes, rank, loss=loss, alpha=alpha)
@@ -141,7 +136,6 @@ def crisp_grid(
     alphas: Array,
     *,
     isotropic: bool = False,
-    multi_class: str = "ovr",
 ) -> tuple[Array, Array]:
     """Solve for the planes of model M1 for every alpha and C, from one set of moments.
 
@@ -168,7 +162,7 @@ def crisp_grid(
     ((2, 3, 2, 2), (2, 3, 2))
     """
     K, d = own.origin.shape
-    classes = plane_classes(K, multi_class)
+    classes = plane_classes(K)
     shape = (len(alphas), len(Cs))
     alpha, C = (part.reshape(1, -1) for part in np.meshgrid(alphas, Cs, indexing="ij"))
     w, b, *_ = PlaneProblems.of(own, slack, classes).planes(C, alpha, isotropic)
@@ -200,21 +194,18 @@ class PlaneProblems:
     def of(cls, own: ClassMoments, slack: ClassMoments, classes: Array) -> PlaneProblems:
         """Pair the own class of each plane with its rivals."""
         k, j = classes.T
-        pairs = bool((j >= 0).all())
-        rivals = slack if pairs else slack.rivals()
-        j = np.where(j < 0, k, j)
-        D = (own.origin[k] - rivals.origin[j]) + (own.offset[k] - rivals.offset[j])
+        D = (own.origin[k] - slack.origin[j]) + (own.offset[k] - slack.offset[j])
         return cls(
             own.weight[k][:, None],
-            rivals.weight[j][:, None],
+            slack.weight[j][:, None],
             own.mean[k],
-            rivals.mean[j],
+            slack.mean[j],
             D,
             k,
             j,
             own.covariance,
-            rivals.covariance,
-            pairs and slack is own,
+            slack.covariance,
+            slack is own,
         )
 
     def planes(self, C: Array, alpha: Array, isotropic: bool) -> tuple[Array, Array, int, float]:
@@ -328,19 +319,12 @@ def fuzzy_planes(
     array([[0.02, 0.  ],
            [0.  , 0.22]])
     """
-    multi_class = "ovr" if (planes.classes[:, 1] < 0).any() else "ovo"
-    width = widths(own, slack, C, tau, margin_width, multi_class=multi_class)
+    width = widths(own, slack, C, tau, margin_width)
     return replace(planes, width_coef=width[0], width_intercept=width[1])
 
 
 def widths(
-    own: ClassMoments,
-    slack: ClassMoments,
-    C: Array,
-    tau: float,
-    margin_width: float,
-    *,
-    multi_class: str = "ovr",
+    own: ClassMoments, slack: ClassMoments, C: Array, tau: float, margin_width: float
 ) -> tuple[Array, Array]:
     r"""Compute the widths c (n_planes, d) and d (n_planes,) of fuzzy planes.
 
@@ -350,7 +334,7 @@ def widths(
 
     `own` and `slack` are the moments of abs(X).
     """
-    classes = plane_classes(len(C), multi_class)
+    classes = plane_classes(len(C))
     pairs = PlaneProblems.of(own, slack, classes)
     solved = [pairs.widths(i, C[k], tau, margin_width) for i, k in enumerate(classes[:, 0])]
     return np.array([c for c, _ in solved]), np.array([d for _, d in solved])

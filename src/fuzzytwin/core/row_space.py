@@ -47,7 +47,6 @@ def crisp_planes(
     C: Array,
     alpha: float,
     *,
-    multi_class: str = "ovr",
     tol: float = 0.0,
 ) -> tuple[Planes, float, int]:
     """Solve for the planes of model M1 as `fuzzytwin.core.planes.crisp_planes` does, from rows.
@@ -55,13 +54,13 @@ def crisp_planes(
     They are not finite if X is not, or if its squares overflow. The error bound and the number of
     iterations are zero (see `fuzzytwin.core.iterative`).
     """
-    classes = plane_classes(weights.n_classes, multi_class)
+    classes = plane_classes(weights.n_classes)
     coef = np.empty((len(classes), X.shape[1]))
     intercept = np.empty(len(classes))
     rank = X.shape[1]
     loss = 1.0
     with np.errstate(over="ignore", invalid="ignore"):  # planes that are not finite show it
-        for group in weights.plane_groups(multi_class):
+        for group in weights.plane_groups():
             group_C = C[classes[group.planes, 0]]
             w, b, group_rank, group_loss = _solve_group(X, group, group_C, alpha)
             coef[group.planes] = w

@@ -36,16 +36,12 @@ MAX_SPARSE_COLUMNS = 5000
 MAX_SPARSE_ROWS = 1000
 
 
-def choose_solver(
-    X: Any, n_classes: int, multi_class: str = "ovo", possible: Collection[str] = SOLVERS
-) -> str:
+def choose_solver(X: Any, n_classes: int, possible: Collection[str] = SOLVERS) -> str:
     """Choose one of the possible solvers by the shape of the rows."""
-    return preferred_solvers(X, n_classes, multi_class, possible)[0]
+    return preferred_solvers(X, n_classes, possible)[0]
 
 
-def preferred_solvers(
-    X: Any, n_classes: int, multi_class: str = "ovo", possible: Collection[str] = SOLVERS
-) -> list[str]:
+def preferred_solvers(X: Any, n_classes: int, possible: Collection[str] = SOLVERS) -> list[str]:
     """List the possible solvers, the best for the shape of the rows first.
 
     Examples
@@ -58,7 +54,7 @@ def preferred_solvers(
     ['gram', 'iterative', 'moments']
     """
     d = X.shape[1]
-    n_rows = rows_of_planes(X.shape[0], n_classes, multi_class)
+    n_rows = rows_of_planes(X.shape[0], n_classes)
     order = ["moments", "gram", "iterative"]
     if sparse.issparse(X) and d > MAX_SPARSE_COLUMNS and n_rows > MAX_SPARSE_ROWS:
         order = ["iterative", "gram", "moments"]
@@ -67,27 +63,22 @@ def preferred_solvers(
     return [solver for solver in order if solver in possible]
 
 
-def rows_of_planes(n_rows: int, n_classes: int, multi_class: str) -> float:
+def rows_of_planes(n_rows: int, n_classes: int) -> float:
     """Return the number of rows that a plane uses, assuming balanced classes."""
-    if n_classes > 2 and multi_class == "ovo":
-        return 2.0 * n_rows / n_classes
-    return float(n_rows)
+    return 2.0 * n_rows / n_classes
 
 
-def memory_of(
-    solver: str, X: Any, n_classes: int, multi_class: str = "ovo", n_moments: int = 1
-) -> float:
+def memory_of(solver: str, X: Any, n_classes: int, n_moments: int = 1) -> float:
     """Estimate the bytes that a solver takes beyond X.
 
     `n_moments` is the number of moments per class: with weights s, with s mu, of abs(X).
     """
     n, d = X.shape
-    m = rows_of_planes(n, n_classes, multi_class)
-    n_planes = n_classes * (n_classes - 1 if multi_class == "ovo" else 1)
+    m = rows_of_planes(n, n_classes)
+    n_planes = n_classes * (n_classes - 1)
     numbers = 2.0 * n_planes * d
     if solver == "moments":
-        copies = 3 if multi_class == "ovr" and n_classes > 2 else 1
-        numbers += (n_moments * copies * n_classes + 4) * float(d) * d
+        numbers += (n_moments * n_classes + 4) * float(d) * d
     elif solver == "gram":
         numbers += 5 * m * m + 2.0**21
     else:
@@ -105,14 +96,13 @@ def crisp_planes(
     C: Array,
     alpha: float,
     *,
-    multi_class: str,
     tol: float,
 ) -> tuple[Planes, float]:
     """Solve for the planes of model M1 from rows, by one of `OF_ROWS`.
 
     Also returned is a bound of the relative error, which is zero for direct solvers.
     """
-    return OF_ROWS[solver](X, weights, C, alpha, multi_class=multi_class, tol=tol)[:2]
+    return OF_ROWS[solver](X, weights, C, alpha, tol=tol)[:2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +172,12 @@ class ClassMeans:
         scatter += np.bincount(X.indices, v[row] * stored, d)
         return np.maximum(scatter + self.weight @ squares, 0.0)
 
-    def crisp_planes(self, C: Array, alpha: float, multi_class: str) -> Planes:
+    def crisp_planes(self, C: Array, alpha: float) -> Planes:
         """Solve for the planes of these rows, without membership degrees."""
         solver = self.solver
         if solver == "auto":
-            solver = choose_solver(self.X, len(C), multi_class, OF_ROWS)
-        planes, _ = crisp_planes(
-            solver, self.X, self.weights, C, alpha, multi_class=multi_class, tol=self.tol
-        )
+            solver = choose_solver(self.X, len(C), OF_ROWS)
+        planes, _ = crisp_planes(solver, self.X, self.weights, C, alpha, tol=self.tol)
         return planes
 
 

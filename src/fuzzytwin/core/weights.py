@@ -122,13 +122,13 @@ class RowWeights:
         """Count the rivals and the own rows of positive weight of each plane, (2, n_planes)."""
         k, j = classes.T
         if self.codes is None:
-            rivals = _rival_columns(self.slack, k, j) > 0
+            rivals = self.slack[:, j] > 0
             return np.array([rivals.sum(axis=0), (self.own > 0).sum(axis=0)[k]])
         slack, own = (
             self.totals(None if weight is None else (weight > 0).astype(float))
             for weight in (self.slack, self.own)
         )
-        return np.array([_rival_columns(slack[None], k, j)[0], own[k]])
+        return np.array([slack[j], own[k]])
 
     def blocks(
         self, classes: Array, requested: Array | None, groups: Array | None, n: int, size: int
@@ -204,20 +204,17 @@ class RowWeights:
         own: Any = 1.0 if self.own is None else self.own[index]
         slack: Any = 1.0 if self.slack is None else self.slack[index]
         if self.codes is None:
-            return own[:, k].T, _rival_columns(slack, k, j).T
+            return own[:, k].T, slack[:, j].T
         codes = self.codes[index]
-        is_own = codes == k[:, None]
-        is_rival = np.where(j[:, None] < 0, ~is_own, codes == j[:, None])
-        return is_own * own, is_rival * slack
+        return (codes == k[:, None]) * own, (codes == j[:, None]) * slack
 
     # Solving from rows.
 
-    def plane_groups(self, multi_class: str) -> Iterator[PlaneGroup]:
-        """Yield the planes that use the same rows: those of a pair, or all of them ("ovr")."""
-        classes = plane_classes(self.n_classes, multi_class)
-        step = 2 if multi_class == "ovo" else len(classes)
-        for first in range(0, len(classes), step):
-            planes = slice(first, first + step)
+    def plane_groups(self) -> Iterator[PlaneGroup]:
+        """Yield the planes that use the same rows, which are those of a pair of classes."""
+        classes = plane_classes(self.n_classes)
+        for first in range(0, len(classes), 2):
+            planes = slice(first, first + 2)
             u, q = self._terms(slice(None), classes[planes])
             index = np.flatnonzero((u + q).any(axis=0))
             if len(index) < u.shape[1]:
@@ -298,10 +295,3 @@ def mean_weight(weight: Array, groups: Array | None = None) -> float:
         return 1.0
     share = weight / top
     return top * float(share @ share) / float(share.sum())
-
-
-def _rival_columns(table: Array, k: Array, j: Array) -> Array:
-    """Take columns j of a table by class or, for a j of -1, the sum of all columns except k."""
-    if (j < 0).any():
-        return np.asarray(table @ (1.0 - np.eye(table.shape[1])))[:, k]
-    return table[:, j]

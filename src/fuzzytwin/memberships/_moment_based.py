@@ -154,9 +154,9 @@ class HyperplaneMembership(MomentMembership):
 
     With a_k the distance to plane k,
 
-        relative:  mu = the membership of the own label, (1/a_own) / sum_k (1/a_k);
-                   for two classes a_rival / (a_own + a_rival)
-        distance:  mu = 1 - a_own / (max a_own (1 + eps))
+        relative:  mu = the membership of the own label; for two classes a_rival / (a_own + a_rival)
+        distance:  mu = 1 - a_own / (max a_own (1 + eps)); for more than two classes with the mean
+                   of the distances to the planes of the own class in all its pairs
 
     Parameters
     ----------
@@ -210,29 +210,28 @@ class HyperplaneMembership(MomentMembership):
     def prepare(self, moments: ClassSummary) -> Planes:
         """Solve for the planes of an LST-SVM without memberships."""
         C = np.full(len(moments.weight), float(self.C))
-        multi_class = "ovo" if self.kind == "relative" else "ovr"
         if isinstance(moments, ClassMeans):
-            return moments.crisp_planes(C, self.alpha, multi_class)
-        return crisp_planes(moments, moments, C, self.alpha, multi_class=multi_class)
+            return moments.crisp_planes(C, self.alpha)
+        return crisp_planes(moments, moments, C, self.alpha)
 
     def distance(self, X: Matrix, codes: Array, prepared: Planes) -> Array:
-        """Compute the distance to the own plane or, for "relative", the own label's membership."""
+        """Compute the distance to the own planes or, for "relative", the own label's membership."""
+        K = int(prepared.classes.max()) + 1
         if self.kind == "relative":
-            K = len(np.unique(prepared.classes[:, 0]))
             u = distances.row_memberships(X, X, distances.unit_normals(prepared, "distance"), K)
             return u[np.arange(len(codes)), codes]
         f = distances.plane_values(X, prepared.coef, prepared.intercept)
         delta, _ = distances.fuzzy_distances(f, None, distances.plane_norms(prepared.coef))
-        return delta[np.arange(len(codes)), codes]
+        # A plane without direction is infinitely far from all rows, and tells them apart no more.
+        delta = np.where(np.isfinite(delta), delta, 0.0)
+        own_planes = np.argsort(prepared.classes[:, 0], kind="stable").reshape(K, K - 1)
+        return np.asarray(np.take_along_axis(delta, own_planes[codes], axis=1).mean(axis=1))
 
     def from_distance(self, distance: Array, codes: Array, radii: Array) -> Array:
         """Return the relative membership unchanged, or apply a linear decay to the distance."""
         if self.kind == "relative":
             return np.maximum(distance, self.eps)
-        # A plane without direction is infinitely far from all rows: they get the same degree.
-        finite = np.isfinite(radii)
-        distance = np.where(finite[codes], distance, 0.0)
-        return _linear_decay(distance, codes, np.where(finite, radii, 0.0), self.eps)
+        return _linear_decay(distance, codes, radii, self.eps)
 
 
 def class_radii(distance: Array, codes: Array, s: Array, n_classes: int) -> Array:

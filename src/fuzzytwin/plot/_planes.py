@@ -46,7 +46,7 @@ class PlanesDisplay(Display):
     names : sequence of two str
         Names of the axes.
     own_classes : ndarray of shape (n_planes,), default=None
-        Index of the own class of each plane, None if there is one plane per class.
+        Index of the own class of each plane. None: plane k is that of class k.
 
     Attributes
     ----------

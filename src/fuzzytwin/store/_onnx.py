@@ -333,9 +333,9 @@ DISTANCES: dict[str, Any] = {  # as in `fuzzytwin.kernels`
 
 
 def _votes(model: Any, f: Any) -> Any:
-    """Convert `fuzzytwin.classics._base.pair_votes`, if there is a plane for each pair."""
+    """Convert `fuzzytwin.classics._base.pair_votes`, if there are more than two classes."""
     K = len(model.classes_)
-    if K == 2 or (model.plane_classes_[:, 1] < 0).any():
+    if K == 2:
         return f
     own, rival = (_one_hot(model.plane_classes_[:, i], K) for i in (0, 1))
     won = f.graph.op("Where", f > 0.0, 1.0, 0.0)
@@ -357,17 +357,17 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
     if hasattr(model, "width_coef_"):
         gamma = over_norm(abs(X) @ model.width_coef_.T + model.width_intercept_)
         a = X.graph.op("Where", a < gamma, a, a + gamma)
-    pairs, planes = pair_planes(n_planes, K)
+    pairs, planes = pair_planes(K)
     first, second = (_one_hot(planes[:, i], n_planes).T for i in (0, 1))
     if getattr(model, "calibration", None) is not None:  # `Calibration.weighted`
         limits = np.finfo(float)
-        power = 1.0 if n_planes == K else 3.0
+        power = 1.0 if K == 2 else 3.0
         logs = np.log(_within(a, float(limits.tiny), float(limits.max)))
         ratio = _within(logs @ (power * (second - first)), -MAX_LOG_RATIO, MAX_LOG_RATIO)
         c = model.calibration_coef_.T
         z = ratio * c[0] + f @ (first * c[1] + second * c[2]) + model.calibration_intercept_
         return _coupled(np.exp(_within(-1.0 * z, -MAX_LOG_ODDS, MAX_LOG_ODDS)), pairs, K)
-    if n_planes > K:
+    if K > 2:
         ratio = a.columns(planes[:, 0]) / a.columns(planes[:, 1])
         ratio = X.graph.op("Where", np.isnan(ratio), 1.0, ratio)
         return _coupled(_within(ratio, 1e-50, 1e50) ** 3.0, pairs, K)

@@ -2,10 +2,10 @@ r"""Calibrated probabilities from plane values: log odds of pairs of classes, co
 
 Symbols
 
-    f_kj, a_kj    value and effective distance of plane (k, j); with "ovr", of plane k
+    f_kj, a_kj    value and effective distance of plane (k, j)
     z_kj          log odds of class k against class j
     c             coefficients (c_0, c_1, c_2) and intercept c_3 of a pair
-    p             1, or 3 for the planes of pairs of more than two classes
+    p             1 for two classes, 3 for more
     g_k           class weights
     P_k           probability of class k
 
@@ -101,7 +101,7 @@ class Calibration:
         are those of a c fitted without them, to first order: with the first and second derivative
         g and w of the loss of the row, and q = x' inverse x, z changes by g q / (1 - w q).
         """
-        pairs, planes = pair_planes(len(f), n_classes)
+        pairs, planes = pair_planes(n_classes)
         ratio = log_ratios(a, planes, n_classes)
         infinite = np.isneginf(f)  # the row is the only one of the class of the plane
         if infinite.any():
@@ -131,17 +131,15 @@ class Calibration:
         return np.asarray(P / P.sum(axis=0))
 
 
-def pair_planes(n_planes: int, n_classes: int) -> tuple[Array, Array]:
+def pair_planes(n_classes: int) -> tuple[Array, Array]:
     """List the classes and the planes of every pair, each (n_pairs, 2)."""
     pairs = np.column_stack(np.triu_indices(n_classes, 1))
-    if n_planes == n_classes:
-        return pairs, pairs
-    return pairs, np.arange(n_planes).reshape(-1, 2)
+    return pairs, np.arange(2 * len(pairs)).reshape(-1, 2)
 
 
 def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
     """Compute the log odds of memberships of every pair, p log(a_jk / a_kj), clipped."""
-    power = 1.0 if len(a) == n_classes else 3.0
+    power = 1.0 if n_classes == 2 else 3.0
     bounds = np.finfo(float).tiny, np.finfo(float).max
     own = np.log(np.clip(a[planes[:, 0]], *bounds))
     rival = np.log(np.clip(a[planes[:, 1]], *bounds))
@@ -202,7 +200,7 @@ def _rows_of_pairs(
     n_pairs = 0
     for f, a, weight in blocks:
         n_classes = len(weight)
-        pairs, planes = pair_planes(len(f), n_classes)
+        pairs, planes = pair_planes(n_classes)
         n_pairs = len(pairs)
         present = np.flatnonzero(weight.sum(axis=1)[pairs].any(axis=1))
         ratios = log_ratios(a, planes[present], n_classes)
@@ -297,10 +295,9 @@ def from_moments(model: LeaveOneOut) -> Calibration:
     their class, which also follows from the moments. Means and deviations are therefore first moved
     away from t by 1 / (1 - h), as leave-one-out does for single rows.
     """
-    planes = model.planes
     own = model.own
     systems = model.systems()
-    pairs, planes_of_pair = pair_planes(len(planes.coef), len(model.C))
+    pairs, planes_of_pair = pair_planes(len(model.C))
     coef = np.zeros((len(pairs), 3))
     intercept = np.zeros(len(pairs))
     for i, (pair, at) in enumerate(zip(pairs.tolist(), planes_of_pair, strict=True)):

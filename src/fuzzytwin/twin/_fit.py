@@ -105,7 +105,7 @@ def moments_of_chunks(
         degrees = weighted.degrees
         moments = first.with_slack(moments, weighted.moments)
     if classes is None:
-        check_opposing_weight(settings, moments.slack.weight)
+        check_opposing_weight(moments.slack.weight)
     return MomentFit(labels.classes, moments, sums.n_features, degrees)
 
 
@@ -376,14 +376,12 @@ class ImpossiblePlanesError(ValueError):
     """The rows, their weights or degrees do not determine the planes."""
 
 
-def check_opposing_weight(settings: FitSettings, slack_weight: Array) -> None:
+def check_opposing_weight(slack_weight: Array) -> None:
     """Raise an error if a plane has no rivals, given the total slack weight per class."""
-    in_pairs = settings.multi_class == "ovo"
-    has_weight = slack_weight > 0
-    if not (has_weight.all() if in_pairs else has_weight.sum() > 1):
+    if not (slack_weight > 0).all():
         raise ImpossiblePlanesError(
-            f"membership is 0 for every row {'of' if in_pairs else 'outside'} a class, so that a "
-            "plane has no rivals; give at least one of these rows a degree above 0."
+            "membership is 0 for every row of a class, so that a plane has no rivals; give at "
+            "least one of these rows a degree above 0."
         )
 
 
@@ -442,7 +440,6 @@ def solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes
         C,
         alpha,
         isotropic=settings.uses_kernel,
-        multi_class=settings.multi_class,
     )
     warn_ill_conditioned(crisp, alpha)
     if settings.planes == "crisp":

@@ -157,19 +157,21 @@ def _kept_features(Z: Any, phi: LandmarkMap | None) -> Any:
 
 def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
     """Return a function that solves for the planes of a block of alphas and C."""
-    options: Any = {"isotropic": settings.uses_kernel, "multi_class": grid.multi_class}
+    isotropic = settings.uses_kernel
     train = fold.train
     if train is not None and solves_pairwise(settings, train, fold.Z_train):
         solver = "moments" if settings.uses_kernel else "gram"
         mu, _ = fitting.degrees(settings, train, fold.Z_train, solver=solver)
         weights = fitting.row_weights(settings, train, mu)
-        fitting.check_opposing_weight(settings, weights.totals(weights.slack))
+        fitting.check_opposing_weight(weights.totals(weights.slack))
         train = replace(train, X=fold.Z_train)
 
         def solve_pairs(alphas: slice, Cs: slice) -> tuple[Array, Array]:
             parts = []
             for space in row_spaces(settings, train, weights):
-                parts.append(space.crisp_grid(grid.Cs[Cs], grid.alphas[alphas], **options))
+                parts.append(
+                    space.crisp_grid(grid.Cs[Cs], grid.alphas[alphas], isotropic=isotropic)
+                )
             coef, intercept = (np.concatenate(part, axis=2) for part in zip(*parts, strict=True))
             return coef, intercept
 
@@ -178,12 +180,12 @@ def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
     if train is not None:
         moments, _ = fitting.degree_moments(settings, train, fold.phi, fold.Z_train, fold.own)
     assert moments is not None
-    fitting.check_opposing_weight(settings, moments.slack.weight)
+    fitting.check_opposing_weight(moments.slack.weight)
     if not grid.alphas.all():
         fitting.check_underflow(moments.own)
     m = fitting.apply_class_weight(settings, moments, fold.tests.classes)
     return lambda alphas, Cs: crisp_grid(
-        m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], **options
+        m.own, m.slack, grid.Cs[Cs], grid.alphas[alphas], isotropic=isotropic
     )
 
 
@@ -193,7 +195,7 @@ def _blocks_of_points(grid: Grid, n_columns: int) -> list[tuple[slice, slice]]:
     n_Cs = len(grid.Cs)
     if K == 2:
         return [(slice(None), slice(None))]
-    n_planes = K * (K - 1 if grid.multi_class == "ovo" else 1)
+    n_planes = K * (K - 1)
     max_points = max(1, MAX_PLANES // (n_planes * n_columns))
     blocks = block_slices(len(grid.alphas), max(1, max_points // n_Cs))
     return list(product(blocks, block_slices(n_Cs, max_points)))

@@ -67,7 +67,6 @@ class Grid:
     rules: tuple[str, ...]
     Cs: Array
     n_classes: int
-    multi_class: str = "ovo"
     memberships: list[Any] = field(default_factory=lambda: [None])
     kernel: dict[str, Any] = field(default_factory=dict)  # parameters of all points, e.g. gamma
     splits: list[SplitScores] = field(default_factory=list)

@@ -312,7 +312,6 @@ class RowSpace(NamedTuple):
 
     def crisp_grid(self, Cs: Array, alphas: Array, **options: Any) -> tuple[Array, Array]:
         """Solve for the planes of every alpha and C (see `core.planes.crisp_grid`), in columns."""
-        options.setdefault("multi_class", "ovo")
         coef, intercept = crisp_grid(self.own, self.slack, Cs, alphas, **options)
         flat = coef.reshape(-1, coef.shape[-1])
         w, b = self.features.columns(self.X, flat, intercept.ravel())
@@ -324,8 +323,8 @@ def row_spaces(settings: FitSettings, rows: Rows, weights: RowWeights) -> Iterat
     codes: Any = weights.codes
     groups = rows.groups
     K = weights.n_classes
-    in_pairs = codes is not None and settings.multi_class == "ovo" and K > 2
-    pairs: Any = plane_classes(K, "ovo")[::2].tolist() if in_pairs else [None]
+    in_pairs = codes is not None and K > 2
+    pairs: Any = plane_classes(K)[::2].tolist() if in_pairs else [None]
     for number, pair in enumerate(pairs):
         at = slice(None)
         index = np.arange(len(rows))
@@ -365,7 +364,7 @@ def _refit_in_row_space(
         own = space.own
         slack = space.slack
         penalties = C if space.pair is None else C[space.pair]
-        refitted = crisp_planes(own, slack, penalties, alpha, multi_class=settings.multi_class)
+        refitted = crisp_planes(own, slack, penalties, alpha)
         f = plane_values(Z, refitted.coef, refitted.intercept)
         f -= plane_values(space.X, planes.coef[space.at], planes.intercept[space.at])
         if np.abs(f).max() > SAME_VALUES:

@@ -94,7 +94,6 @@ def make_grid(
         rules=axes.rules,
         Cs=Cs,
         n_classes=K,
-        multi_class=settings.multi_class,
         memberships=axes.memberships,
         kernel=kernel,
     )
@@ -104,7 +103,7 @@ def make_grid(
 def solves_pairwise(settings: FitSettings, rows: Rows, Z: Any) -> bool:
     """Return whether each pair of classes is solved in its row space, as it has few rows."""
     is_wide = settings.uses_kernel or settings.solver == "gram"
-    if not is_wide or settings.multi_class != "ovo" or len(rows.classes) == 2:
+    if not is_wide or len(rows.classes) == 2:
         return False
     if not isinstance(Z, np.ndarray) or rows.soft:
         return False
@@ -118,7 +117,7 @@ def _check_memory(settings: FitSettings, rows: Rows, n_points: int, pairwise: bo
     d = rows.X.shape[1]
     if settings.uses_kernel:
         d = settings.max_landmarks
-    point_size = float(d) * K * (K - 1 if settings.multi_class == "ovo" else 1)
+    point_size = float(d) * K * (K - 1)
     planes = point_size * n_points
     if K > 2:  # points are scored in blocks
         planes = min(planes, max(point_size, MAX_PLANES))
@@ -133,7 +132,7 @@ def _check_memory(settings: FitSettings, rows: Rows, n_points: int, pairwise: bo
             f"the search does not fit into memory: {K} classes and {d:,} columns need about "
             f"{memory.format_bytes(needed)}, but the limit is {memory.format_bytes(limit)}, "
             f"{memory.MAX_MEMORY_SHARE:.0%} of the available memory. Remedy: use fewer columns "
-            "(SelectKBest, TruncatedSVD), multi_class='ovr', fewer values of C, or n_jobs=1."
+            "(SelectKBest, TruncatedSVD), fewer values of C, or n_jobs=1."
         )
 
 

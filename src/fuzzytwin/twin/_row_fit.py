@@ -22,7 +22,7 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
     """Compute degrees (see `degrees`) and planes by a solver that needs the rows."""
     mu, _ = fitting.degrees(settings, rows, rows.X, solver=solver)
     weights = fitting.row_weights(settings, rows, mu)
-    fitting.check_opposing_weight(settings, weights.totals(weights.slack))
+    fitting.check_opposing_weight(weights.totals(weights.slack))
     alpha = ridge_of_rows(settings, rows, weights)
     crisp, error = solvers.crisp_planes(
         solver,
@@ -30,7 +30,6 @@ def fit_rows(settings: FitSettings, rows: Rows, solver: str) -> tuple[Array | No
         weights,
         settings.penalties(rows.classes),
         alpha,
-        multi_class=settings.multi_class,
         tol=fitting.ITERATIVE_TOL,
     )
     if not (np.isfinite(crisp.coef).all() and np.isfinite(crisp.intercept).all()):

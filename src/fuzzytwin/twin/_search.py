@@ -76,8 +76,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         for neighbours in every fold. Omit it if that takes too long (about 100,000 rows).
     rules : sequence of {"distance", "residual"}, default=("distance", "residual")
         Values of `rule` to try.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        As for `FuzzyTwinSVC`.
     solver : {"auto", "moments", "gram"}, default="auto"
         As for `FuzzyTwinSVC`. With "gram", all points and folds are solved in the space of all
         rows.
@@ -166,7 +164,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         alphas: Any = None,
         memberships: Any = (None, "center", "hyperplane", "neighbor"),
         rules: Any = ("distance", "residual"),
-        multi_class: str = "ovo",
         solver: str = "auto",
         kernels: Any = "linear",
         gammas: Any = None,
@@ -187,7 +184,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.alphas = alphas
         self.memberships = memberships
         self.rules = rules
-        self.multi_class = multi_class
         self.solver = solver
         self.kernels = kernels
         self.gammas = gammas

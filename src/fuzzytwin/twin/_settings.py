@@ -48,7 +48,6 @@ CHOICES = {
     "planes": ("crisp", "fuzzy"),
     "membership_scope": ("slack", "both"),
     "rule": ("distance", "residual"),
-    "multi_class": ("ovo", "ovr"),
     "solver": ("auto", *SOLVERS),
 }
 
@@ -81,7 +80,6 @@ class FitSettings:
     membership: Membership | Callable[..., Array] | None = None
     membership_scope: str = "slack"
     rule: str = "distance"
-    multi_class: str = "ovo"
     solver: str = "auto"
     tau: float = 1.0
     margin_width: float = 0.5
@@ -178,7 +176,7 @@ def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] =
         return "moments"
     with_degrees = rows.degree is not None or settings.membership is not None
     n_moments = (2 if settings.has_widths else 1) * (2 if with_degrees else 1)
-    shape = (rows.X, len(rows.classes), settings.multi_class)
+    shape = (rows.X, len(rows.classes))
     candidates = [requested]
     if requested == "auto":
         candidates = solvers.preferred_solvers(*shape, possible)

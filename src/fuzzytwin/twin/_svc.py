@@ -67,10 +67,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         Whether degrees weight only the slack term (the paper) or the own-class term as well.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` (the paper) or by ``|f|``.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        With more than two classes, two planes for each pair of them ("ovo": plane (k, j) has
-        the rows of class k as its own and only those of class j as rivals), or one plane per
-        class against all others ("ovr"). Both are computed in one pass over the rows.
     solver : {"auto", "moments", "gram", "iterative"}, default="auto"
         Algorithm that computes the planes. All give the same planes. "moments" accumulates a d x d
         covariance matrix per class. It suits any number of rows and up to a few thousand columns,
@@ -135,9 +131,9 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         The labels.
     coef_, intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
         The planes (for fuzzy planes, their centres). With a kernel, one column per landmark
-        feature. There are K (K - 1) planes for pairs of classes, K for "ovr".
+        feature. There are K (K - 1) planes, two for each pair of classes.
     plane_classes_ : ndarray of shape (n_planes, 2)
-        Index of the own and of the rival class of each plane. -1 stands for all other classes.
+        Index of the own and of the rival class of each plane.
     width_coef_, width_intercept_ : ndarray of shape (n_planes, d) and (n_planes,)
         The widths. Only for fuzzy planes.
     membership_ : ndarray of shape (n,)
@@ -172,9 +168,10 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     Notes
     -----
     The defaults were chosen on many tables. Values tuned by `FuzzyTwinSVCCV` are better than any
-    default. With ``multi_class="ovr"``, a class that lies between others, such as the middle one of
-    three on a line, has rivals on both sides, which no plane can keep at -1. Pairs ("ovo") do
-    better.
+    default. For one classifier per class against all others, use
+    ``OneVsRestClassifier(FuzzyTwinSVC())``. It does worse on a class that lies between others, such
+    as the middle one of three on a line: it has rivals on both sides, which no plane can keep at
+    -1.
 
     Columns may differ in scale by sixteen orders of magnitude and lie far from zero. Invalid input
     raises a ValueError or TypeError that names the parameter, the value and the remedy, and leaves
@@ -203,7 +200,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         membership: Any = None,
         membership_scope: str = "slack",
         rule: str = "distance",
-        multi_class: str = "ovo",
         solver: str = "auto",
         tau: float = 1.0,
         margin_width: float = 0.5,
@@ -223,7 +219,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         self.membership = membership
         self.membership_scope = membership_scope
         self.rule = rule
-        self.multi_class = multi_class
         self.solver = solver
         self.tau = tau
         self.margin_width = margin_width

@@ -53,9 +53,7 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
 def test_what_does_not_fit_is_refused_with_the_remedy(monkeypatch):
     X, y = table(K=60, d=300, n=600)
     monkeypatch.setattr("fuzzytwin._utils.memory.available_memory", lambda: 2.0**26)
-    with pytest.raises(
-        NotEnoughMemoryError, match=r"60 classes and 300 columns.*multi_class='ovr'"
-    ):
+    with pytest.raises(NotEnoughMemoryError, match=r"60 classes and 300 columns.*n_jobs=1"):
         FuzzyTwinSVCCV(memberships=None).fit(X, y)
 
 
