@@ -265,7 +265,7 @@ def test_metadata_reaches_fit(rows, planes):
     s, mu = np.linspace(1, 2, 150), np.linspace(0.2, 1, 150)
     with sklearn.config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=False)
-        svc = Recorder(planes).set_fit_request(sample_weight=True, membership=True)
+        svc = Recorder(planes=planes).set_fit_request(sample_weight=True, membership=True)
         accuracy = get_scorer("accuracy").set_score_request(sample_weight=True)
         pipeline = make_pipeline(scaler, svc)
         pipeline.fit(X, y, sample_weight=s, membership=mu)
