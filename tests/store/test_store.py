@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fuzzytwin import (
     GEPSVC,
@@ -209,18 +208,6 @@ def test_of_a_table_a_file_holds_no_object_of_scikit_learn_but_the_pipeline(tmp_
         save(model, tmp_path / "m.skops", overwrite=True)
         foreign = {name for name in names_in(tmp_path / "m.skops") if name.startswith("sklearn.")}
         assert foreign == {"sklearn.pipeline.Pipeline"}
-
-
-def test_parameters_that_came_after_a_file_was_written_have_their_defaults(tmp_path):
-    X, y = IRIS
-    model = make_pipeline(MaxAbsScaler(), FuzzyTwinSVC()).fit(X, y)
-    expected = model.predict_proba(X)
-    del model.transform_input, model[0].copy, model[1].tau  # as if they were not known yet
-    save(model, tmp_path / "m.skops")
-    again = load(tmp_path / "m.skops")
-    assert again[0].copy is True
-    assert again[1].tau == 1.0
-    assert_array_equal(again.predict_proba(X), expected)
 
 
 def test_a_file_tells_how_many_landmarks_it_holds(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -221,7 +220,6 @@ def from_bytes(content: bytes, name: object) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InconsistentVersionWarning)  # `_check_versions` warned
             model = None if unknown else skops.loads(content, trusted=sorted(TRUSTED))
-        _add_new_parameters(model)
     except Exception as error:
         raise ModelFileError(
             f"{name} cannot be loaded: {type(error).__name__}: {first_line(error)}"
@@ -233,27 +231,18 @@ def from_bytes(content: bytes, name: object) -> Any:
     return model
 
 
-def _add_new_parameters(model: Any) -> None:
-    """Set parameters that were added to the classes after the model was saved.
-
-    Each is set to its default value, which is how the older version behaved.
-    """
-    for part in _estimators(model):
-        for name, parameter in inspect.signature(type(part)).parameters.items():
-            if parameter.default is not parameter.empty and name not in vars(part):
-                setattr(part, name, parameter.default)
-
-
 def _estimators(model: Any) -> Iterator[BaseEstimator]:
     """Yield a model and all estimators in it."""
     stack = [model]
     seen = set()
     while stack:
         part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
         if isinstance(part, (list, tuple)):
             stack.extend(part)
-        elif isinstance(part, BaseEstimator) and id(part) not in seen:
-            seen.add(id(part))
+        elif isinstance(part, BaseEstimator):
             yield part
             stack.extend(vars(part).values())
 
