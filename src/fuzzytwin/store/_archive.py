@@ -28,6 +28,8 @@ from fuzzytwin.memberships import MEMBERSHIPS
 FORMAT = 1
 METADATA = "fuzzytwin.json"
 SCHEMA = "schema.json"
+# What `add_checksum` writes besides the format.
+HEADER = {"model": str, "saved": str, "versions": dict, "landmarks": int, "metadata": dict}
 # The end of a file, followed only by the SHA-256 of everything before the digest.
 MARK = b"fuzzytwin model, sha256 "
 
@@ -59,15 +61,19 @@ def verify(content: bytes, name: object) -> tuple[dict[str, Any], Any]:
             header = json.loads(archive.read(METADATA))
             schema = json.loads(archive.read(SCHEMA))
             _check_entries(archive.namelist(), schema, name)
-            for entry in archive.namelist():
-                if entry.endswith(".npz"):
-                    _check_sparse(archive.read(entry), name)
+            _check_references(schema, name)
+            for node in nodes(schema):
+                if "__loader__" in node and isinstance(node.get("file"), str):
+                    _check_array(node, archive.read(node["file"]), name)
     except ModelFileError:
         raise
     except Exception as error:
         raise ModelFileError(f"{name} is damaged: {first_line(error)}") from error
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise ModelFileError(f"{name} has no format number; it was not loaded.")
+    for key, kind in HEADER.items():
+        if not isinstance(header.get(key, kind()), kind):
+            raise ModelFileError(f"{name} is damaged: its {key!r} is no {kind.__name__}.")
     if header["format"] > FORMAT:
         versions = header.get("versions")
         version = versions.get("fuzzytwin", "?") if isinstance(versions, dict) else "?"
@@ -129,6 +135,34 @@ def _check_entries(names: list[str], schema: Any, name: object) -> None:
             f"the entries of {name} differ from those that it lists ({unexpected[0]!r:.80}); it "
             "was not loaded."
         )
+
+
+def _check_references(schema: Any, name: object) -> None:
+    """Raise an error if an object is written again with another number of nodes than before.
+
+    skops builds an object once, but walks through it wherever it is written. A short node that
+    stands for a long one, which skops does not write, could multiply the walk without end.
+    """
+    sizes: dict[Any, int] = {}
+
+    def size(node: Any) -> int:
+        if not isinstance(node, (dict, list)):
+            return 0
+        own = 1 + sum(map(size, node.values() if isinstance(node, dict) else node))
+        number = node.get("__id__") if isinstance(node, dict) else None
+        if number and sizes.setdefault(number, own) != own:
+            raise ModelFileError(f"{name} refers to one object by nodes that differ.")
+        return own
+
+    size(schema)
+
+
+def _check_array(node: dict[str, Any], content: bytes, name: object) -> None:
+    """Check an entry as its loader reads it, whatever its name."""
+    if node.get("__loader__") == "SparseMatrixNode":
+        _check_sparse(content, name)
+    elif node.get("__loader__") != "NdArrayNode" or not content.startswith(b"\x93NUMPY"):
+        raise ModelFileError(f"{name} contains an entry {node['file']!r:.80} that is no array.")
 
 
 def _check_sparse(content: bytes, name: object) -> None:
@@ -213,7 +247,7 @@ TRUSTED = frozenset(
 # constructors are excluded: no model of ours needs them, and they call what a file names.
 LOADERS = frozenset(
     {
-        "CachedNode", "DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode",
+        "DTypeNode", "DictNode", "FunctionNode", "JsonNode", "ListNode",
         "MaskedArrayNode", "NdArrayNode", "ObjectNode", "RandomGeneratorNode", "RandomStateNode",
         "SetNode", "SliceNode", "SparseMatrixNode", "TupleNode", "TypeNode",
     }
@@ -248,7 +282,7 @@ def untrusted(schema: Any) -> Iterator[str]:
         # Sparse matrices have their own loader, which builds nothing else.
         has_wrong_loader = (name in SPARSE) != (loader == "SparseMatrixNode")
         is_trusted = isinstance(loader, str) and loader in LOADERS
-        if not is_trusted or (loader != "CachedNode" and has_wrong_loader):
+        if not is_trusted or has_wrong_loader:
             yield f"{name:.80} (as {loader!s:.40})"
 
 
