@@ -33,7 +33,7 @@ def fitted():
 
 
 def tree_members(model):
-    return [member for member in model.members_ if isinstance(member.classifier, BoostedTrees)]
+    return [member for member in model.members_ if isinstance(member.trees, BoostedTrees)]
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.ensemble import RandomForestClassifier
 
 from fuzzytwin import FuzzyTwinCommittee, files
 from tests.files.helpers import FEATURES, SOFT, batches_of, fails, make_table, write
@@ -79,7 +78,7 @@ def test_probabilities_are_written_and_class_weights_move_labels(frame, tmp_path
     ).any()
 
 
-def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
+def test_what_a_committee_of_batches_refuses(frame):
     committee = FuzzyTwinCommittee(members=MEMBERS)
     fails("FuzzyTwinCommittee takes several passes", iter(batches_of(frame)), committee)
     fails(
@@ -91,12 +90,6 @@ def test_what_a_committee_of_batches_refuses(frame, monkeypatch):
     fails("one class only", batches_of(frame[frame["y"] == "a"]), committee)
     gap = frame.assign(x1=np.where(frame.index == 333, np.inf, frame["x1"]))
     fails(r"batch 2, row 134: column 'x1' holds inf", batches_of(gap), committee)
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
-    fails(
-        "needs all rows at once",
-        batches_of(frame),
-        FuzzyTwinCommittee(members=["linear", RandomForestClassifier(5)]),
-    )
 
 
 def test_classes_without_weight_are_left_out_of_soft_labels(frame, monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._rows import match_labels
@@ -58,11 +58,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         enough. Trees are not tried if X is sparse or has more than four million entries, with soft
         labels, with more than 10 classes, or if a class has fewer than five rows. They are fitted
         to a sample of at most 10,000 rows.
-        A list: each entry is "auto" or "planes" (all of these), the name of a kernel ("linear",
-        "rbf", "laplacian", "poly", "cosine", "sigmoid"), a name with parameters such as
-        ``("rbf", {"gamma": 0.1})``, or a classifier with `predict_proba`. Values of a classifier
-        are out-of-bag if it has them, otherwise out-of-fold, so that
-        ``["auto", RandomForestClassifier(300, oob_score=True)]`` adds a forest.
+        A list: each entry is the name of a kernel ("linear", "rbf", "laplacian", "poly", "cosine",
+        "sigmoid"), or a name with parameters such as ``("rbf", {"gamma": 0.1})``.
         Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),
         `length_scale_factor` (instead of gamma: the bandwidth is this factor times the median
         distance, default 1), `ard` (RBF and Laplacian: True learns a gamma for each column from the
@@ -100,7 +97,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Class labels.
     members_ : list of CommitteeMember
         Kernel, gamma, alpha (ridge), weight, error and coefficients of each member. Trees are the
-        last one, with the fitted `BoostedTrees` as ``classifier``.
+        last one, with the fitted `BoostedTrees` as ``trees``.
     stack_coef_ : ndarray of shape (K, K)
         Matrix that the weighted sum of the members' values is multiplied by: the identity plus D.
     stack_intercept_ : ndarray of shape (K,)
@@ -206,12 +203,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
-        members = self.members if isinstance(self.members, list | tuple) else ()
-        tags.input_tags.sparse = all(
-            get_tags(member).input_tags.sparse
-            for member in members
-            if hasattr(member, "predict_proba")
-        )
+        tags.input_tags.sparse = True
         return tags
 
     def fit(
@@ -376,7 +368,6 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
         Values of members are leave-one-out values, and stacking weights are fitted without the row:
         by one step of Newton's method for two classes, otherwise without one of three folds.
-        Members that are classifiers are fitted again, for out-of-bag or out-of-fold probabilities.
 
         Parameters
         ----------

@@ -39,7 +39,6 @@ from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import limited_blas
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import (
-    SAMPLE_ROWS,
     FirstPassStats,
     RowScaler,
     SumFeatures,
@@ -49,12 +48,10 @@ from fuzzytwin.committee._first_pass import (
 )
 from fuzzytwin.committee._loo import complete_values, held_out_scores
 from fuzzytwin.committee._members import (
-    TREES,
     FittedMember,
     MemberSpec,
     RidgeProblem,
     check_members,
-    fit_classifier,
     is_default,
     predict_values,
 )
@@ -270,8 +267,6 @@ def _fit_members(
 ) -> tuple[Any, list[FittedMember]]:
     """Choose landmarks and fit the members. Return both."""
     specs = check_members(model.members)
-    has_trees = TREES in specs
-    specs = [spec for spec in specs if spec is not TREES]
     n_threads = count_threads(model.n_jobs)
     with Progress("committee", len(specs), "members", enabled=bool(model.verbose)) as bar:
         if is_default(model.members) and stats.count > SMALL_TABLE_ROWS:
@@ -294,22 +289,9 @@ def _fit_members(
             n_threads=n_threads,
             on_fitted=bar.advance,
         )
-        ridge_specs = [spec for spec in specs if isinstance(spec, MemberSpec)]
-        ridge_members = iter(fitter.fit(ridge_specs, weight))
-        members = []
-        for spec in specs:
-            if isinstance(spec, MemberSpec):
-                members.append(next(ridge_members))
-                continue
-            if stats.sampled:
-                raise ValueError(
-                    f"{type(spec).__name__} is a member that needs all rows at once, but there are "
-                    f"more than {SAMPLE_ROWS:,}; use only kernels as members."
-                )
-            members.append(fit_classifier(spec, stats.rows.X, problem))
-            bar.advance()
+        members = fitter.fit(specs, weight)
         trees = None
-        if has_trees and not problem.one_row_per_class:
+        if isinstance(model.members, str) and model.members == "auto":
             F = np.stack([fitted.loo_values for fitted in members], axis=2)
             trees = fit_trees(stats.rows.X, problem, F)
         if trees is not None:

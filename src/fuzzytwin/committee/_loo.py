@@ -27,7 +27,6 @@ from fuzzytwin.committee._first_pass import (
 from fuzzytwin.committee._members import (
     CommitteeMember,
     RidgeProblem,
-    fit_classifier,
     predict_values,
 )
 from fuzzytwin.committee._preprocessing import as_numbers
@@ -37,6 +36,7 @@ from fuzzytwin.committee._stacking import (
     approximate_loo_scores,
     cross_fitted_scores,
 )
+from fuzzytwin.committee._trees import held_out_values
 from fuzzytwin.kernels._landmarks import is_count
 
 STACKING_FOLDS = 3
@@ -119,8 +119,8 @@ def _refit_loo_values(
         n_rows=stats.count,
         sum_features=partial(sum_features, scaler),
     )
-    members = [member for member in model.members_ if member.classifier is None]
-    refitted = fitter.fit_ridges(members) if members else []
+    members = [member for member in model.members_ if member.trees is None]
+    refitted = fitter.fit_ridges(members)
     for member, fitted in zip(members, refitted, strict=True):
         expected = np.empty_like(fitted.in_sample)
         for block in blocks(len(rows), max(model.landmarks_.shape)):
@@ -132,12 +132,11 @@ def _refit_loo_values(
     ridge_values = iter(refitted)
     loo_values = []
     for member in model.members_:
-        if member.classifier is None:
+        if member.trees is None:
             loo_values.append(next(ridge_values).loo_values)
             continue
         values = predict_values([member], rows.X, scales, model.landmarks_)[:, :, 0]
-        refitted_member = fit_classifier(member.classifier, stats.rows.X, scaler(stats.rows))
-        values[sampled] = refitted_member.loo_values
+        values[sampled] = held_out_values(member.trees, stats.rows.X, scaler(stats.rows))
         loo_values.append(values)
     return np.stack(loo_values, axis=2)
 

@@ -1,29 +1,25 @@
 """Members of a committee: their parameters, their features and their values at rows.
 
 A member is a ridge regression of class indicators on scaled columns ("linear") or on kernel values
-k(x, L) at landmarks L (`fuzzytwin.committee._ridge_members` fits these), or a classifier with
-`predict_proba`, of which the log probabilities are used. `fuzzytwin.committee._trees` decides
-whether boosted trees are a member.
+k(x, L) at landmarks L (`fuzzytwin.committee._ridge_members` fits these). Boosted trees may be one
+more member (`fuzzytwin.committee._trees` decides), of which the log probabilities are used.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn import config_context
-from sklearn.base import clone, is_classifier
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._params import check_choice, check_coef0, check_degree, check_number, not_allowed
-from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.core.hashing import assign_folds, group_sums, rank_hashes, row_hashes
 from fuzzytwin.core.ridge import RidgePath
 from fuzzytwin.kernels import KERNELS, LandmarkMap
+
+if TYPE_CHECKING:
+    from fuzzytwin.committee._trees import BoostedTrees
 
 # Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
 PLANES: tuple[Any, ...] = (
@@ -34,7 +30,6 @@ PLANES: tuple[Any, ...] = (
     ("rbf", {"ard": True}),
     ("laplacian", {"length_scale_factor": 0.5, "ard": True}),
 )
-TREES = "trees"  # spec of boosted trees, which `fuzzytwin.committee._trees` may leave out
 # Parameters that a member with each kernel has.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "linear": (),
@@ -46,8 +41,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 MAX_COLUMNS = 3000  # with more columns, linear members are fitted in the span of the landmarks
 MAX_ROUNDING = 1e-7  # largest rounding error of summed kernel values, see `Features`
-SMOOTHING = 1e-3  # added to probabilities of classifiers before the logarithm
-CLASSIFIER_FOLDS = 5
+SMOOTHING = 1e-3  # added to probabilities of trees before the logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +54,7 @@ class CommitteeMember:
     Parameters
     ----------
     kernel : str
-        "linear", the name of a kernel, "boosted trees" with their number of rounds, or the name of
-        a classifier.
+        "linear", the name of a kernel, or "boosted trees" with their number of rounds.
     gamma : float, ndarray of shape (d,) or None
         Parameter of the kernel for scaled columns.
     degree, coef0 : float
@@ -78,8 +71,8 @@ class CommitteeMember:
         Intercepts.
     initial_gamma : float, ndarray of shape (d,) or None
         Gamma from which per-feature gammas are learned, if they are.
-    classifier : estimator or None
-        The fitted classifier, if the member is one, or the boosted trees.
+    trees : BoostedTrees or None
+        The fitted boosted trees, if the member is these.
 
     Examples
     --------
@@ -102,7 +95,7 @@ class CommitteeMember:
     coef: Array | None = field(default=None, repr=False)
     intercept: Array | None = field(default=None, repr=False)
     initial_gamma: Any = field(default=None, repr=False)
-    classifier: Any = None
+    trees: BoostedTrees | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: weight {self.weight:.2f}"
@@ -131,54 +124,37 @@ class MemberSpec:
     coef0: float = 0.0
 
 
-def check_members(members: Any) -> list[Any]:
-    """Return a `MemberSpec`, a classifier or `TREES` for each member.
-
-    Raise a ValueError for others.
-    """
+def check_members(members: Any) -> list[MemberSpec]:
+    """Return a `MemberSpec` for each member that is a kernel; raise a ValueError for others."""
     if is_default(members):
-        members = [members]
+        members = PLANES
     if not isinstance(members, list | tuple) or not len(members):
         remedy = (
             "give 'auto', 'planes', or a list of kernels such as "
-            "['linear', 'rbf', ('rbf', {'gamma': 0.1})] and of classifiers"
+            "['linear', 'rbf', ('rbf', {'gamma': 0.1})]"
         )
         raise not_allowed("members", members, remedy)
-    specs = []
-    for i, member in enumerate(members):
-        for entry in PLANES if is_default(member) else (member,):
-            specs.append(_check_member(f"members[{i}]", entry))
-    if "auto" in members:
-        specs.append(TREES)
-    return specs
+    return [_check_member(f"members[{i}]", member) for i, member in enumerate(members)]
 
 
 def is_default(members: Any) -> bool:
-    """Return whether `members` is a name of the default members, with or without trees."""
+    """Return whether `members` are the default ones, with or without trees."""
     return isinstance(members, str) and members in ("auto", "planes")
 
 
-def is_probabilistic(estimator: Any) -> bool:
-    """Return whether this is an instance of a classifier with `predict_proba`."""
-    if isinstance(estimator, type):
-        return False
-    return hasattr(estimator, "predict_proba") and is_classifier(estimator)
-
-
-def _check_member(parameter: str, member: Any) -> Any:
-    """Return the `MemberSpec` of a kernel, or the classifier. `place` names it in messages."""
-    if is_probabilistic(member):
-        return member
+def _check_member(parameter: str, member: Any) -> MemberSpec:
+    """Return the `MemberSpec` of a kernel. `parameter` names it in messages."""
     if isinstance(member, str):
         return _check_kernel(parameter, member, {})
     if isinstance(member, tuple | list) and len(member) == 2:
         kernel, params = member
         if isinstance(kernel, str) and isinstance(params, dict):
             return _check_kernel(parameter, kernel, params)
-    raise ValueError(
-        f"{parameter}={member!r} is not allowed; give 'auto', 'planes', the name of a kernel, "
-        "(name, parameters), or a classifier with predict_proba."
+    remedy = (
+        "give the name of a kernel, or (name, parameters); sklearn.ensemble.StackingClassifier "
+        "stacks a committee with other classifiers"
     )
+    raise not_allowed(parameter, member, remedy)
 
 
 def _check_kernel(parameter: str, kernel: str, params: dict[str, Any]) -> MemberSpec:
@@ -282,7 +258,7 @@ class FittedMember(NamedTuple):
     member: CommitteeMember
     loo_values: Array  # (n, K)
     in_sample: Array  # (n, K)
-    features: Features | None = None  # None for a classifier, like the next
+    features: Features | None = None  # None for trees, like the next
     path: RidgePath | None = None
 
 
@@ -300,99 +276,13 @@ def _member_values(
     member: CommitteeMember, X: Any, Z: Any, landmarks: Any, distances: dict[str, Array]
 ) -> Array:
     """Compute the values (n, K) of a fitted member at rows X, with Z the scaled rows."""
-    if member.classifier is not None:
-        return log_probabilities(member.classifier.predict_proba(X))
+    if member.trees is not None:
+        return log_probabilities(member.trees.predict_proba(X))
     assert member.coef is not None
     assert member.intercept is not None
     if member.kernel == "linear":
         return np.asarray(Z @ member.coef) + member.intercept
     return Features(member, landmarks, 0)(Z, distances) @ member.coef + member.intercept
-
-
-def fit_classifier(estimator: Any, X: Any, problem: RidgeProblem) -> FittedMember:
-    """Fit a classifier to rows X, and compute its log probabilities of held-out rows.
-
-    They are out-of-bag if it has these and there are no groups, otherwise out-of-fold.
-    """
-    name = type(estimator).__name__
-    K = problem.Y.shape[1]
-    codes = problem.codes
-    missing = np.setdiff1d(np.arange(K), codes)
-    if len(missing):
-        raise ValueError(
-            f"{name} is a member that learns one label per row, but the soft label of column "
-            f"{missing[0]} is not the largest in any row; use only kernels as members."
-        )
-    weights = weights_for(estimator, problem.s)
-
-    def fit(index: Any) -> Any:
-        weight = {key: values[index] for key, values in weights.items()}
-        with config_context(enable_metadata_routing=False):
-            return clone(estimator).fit(X[index], codes[index], **weight)
-
-    classifier = fit(slice(None))
-    if problem.groups is None and hasattr(classifier, "oob_decision_function_"):
-        P = np.nan_to_num(np.asarray(classifier.oob_decision_function_), nan=1.0 / K)
-    else:
-        P = _out_of_fold_proba(fit, name, X, problem)
-    error = float(problem.s @ ((P - problem.Y) ** 2).sum(axis=1) / problem.s.sum())
-    values = log_probabilities(P)
-    return FittedMember(CommitteeMember(name, error=error, classifier=classifier), values, values)
-
-
-def _out_of_fold_proba(fit: Any, name: str, X: Any, problem: RidgeProblem) -> Array:
-    """Compute out-of-fold probabilities (n, K) of a classifier that `fit(index)` fits."""
-    P = np.zeros(problem.Y.shape)
-    codes = problem.codes
-    folds = classifier_folds(X, problem, CLASSIFIER_FOLDS)
-    for fold in range(CLASSIFIER_FOLDS):
-        train_index = np.flatnonzero(folds != fold)
-        test_index = np.flatnonzero(folds == fold)
-        if len(np.unique(codes[train_index])) < 2:
-            raise ValueError(
-                f"{name} is a member with out-of-fold values, but without one of the folds "
-                "only one class is left; give more rows, or use only kernels as members."
-            )
-        if len(test_index):
-            model = fit(train_index)
-            P[np.ix_(test_index, model.classes_)] = model.predict_proba(X[test_index])
-    return P
-
-
-def classifier_folds(X: Any, problem: RidgeProblem, n_folds: int) -> Array:
-    """Assign the rows of each class to folds by a hash of their content.
-
-    Duplicates stay together, and so do groups.
-    """
-    keys = row_hashes(X) if sparse.issparse(X) else rank_hashes(np.asarray(X))[0]
-    codes = problem.codes.astype(np.uint64)
-    groups = problem.groups
-    if groups is not None:
-        keys = group_sums(keys, groups)[groups]
-        first_code = np.full(len(keys), codes.max())  # a group counts for the first of its classes
-        np.minimum.at(first_code, groups, codes)
-        codes = first_code[groups]
-    return assign_folds(keys, n_folds, codes)
-
-
-def weights_for(estimator: Any, s: Array | None) -> dict[str, Array]:
-    """Return the keyword argument of `fit` that passes weights to a classifier or pipeline.
-
-    In a pipeline it is ``step__sample_weight`` of the last step, as without metadata routing. Warn
-    if weights differ and the classifier takes none.
-    """
-    last = estimator
-    prefix = ""
-    while isinstance(last, Pipeline):
-        name, last = last.steps[-1]
-        prefix += f"{name}__"
-    if s is None:
-        return {}
-    if has_fit_parameter(last, "sample_weight"):
-        return {f"{prefix}sample_weight": s}
-    if np.ptp(s) > 0:
-        warn_user(f"{type(estimator).__name__} takes no sample_weight, so weights are ignored.")
-    return {}
 
 
 def log_probabilities(P: Array) -> Array:

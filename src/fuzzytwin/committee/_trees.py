@@ -40,16 +40,14 @@ from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._rows import check_finite, validate_features
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._members import (
-    CLASSIFIER_FOLDS,
     CommitteeMember,
     FittedMember,
     RidgeProblem,
-    classifier_folds,
     log_probabilities,
 )
 from fuzzytwin.committee._stacking import fit_stacking
 from fuzzytwin.core.blocks import row_slices
-from fuzzytwin.core.hashing import hash64, rank_hashes
+from fuzzytwin.core.hashing import content_folds, hash64, rank_hashes
 
 MAX_LEAVES = 12
 MAX_BINS = 255
@@ -271,6 +269,7 @@ FIRST_ROUNDS = 32  # more are tried if none of the smaller numbers is better tha
 SCREENING = BoostedTrees(n_rounds=12, learning_rate=0.3)
 SCREENING_FOLDS = 2
 MIN_SCREENING_GAIN = 1.0
+N_FOLDS = 5
 MAX_CLASSES = 10  # each round has a tree for each class
 MAX_TREES = 256
 MAX_SPLITS = 20_000  # trees times columns, for up to 500 rows, and more in proportion to the rows
@@ -297,8 +296,15 @@ def fit_trees(X: Any, problem: RidgeProblem, F: Array) -> FittedMember | None:
     trees = BoostedTrees(n_rounds=n_rounds).fit(X, problem.codes, problem.s)
     error = float(problem.s @ ((P - problem.Y) ** 2).sum(axis=1) / problem.s.sum())
     values = log_probabilities(P)
-    member = CommitteeMember(f"boosted trees, {n_rounds} rounds", error=error, classifier=trees)
+    member = CommitteeMember(f"boosted trees, {n_rounds} rounds", error=error, trees=trees)
     return FittedMember(member, values, values)
+
+
+def held_out_values(trees: BoostedTrees, X: Any, problem: RidgeProblem) -> Array:
+    """Compute the held-out values (n, K) that `fit_trees` used of the trees that it fitted."""
+    P = _out_of_fold_proba(trees, X, problem, [trees.n_rounds], N_FOLDS)
+    assert P is not None
+    return log_probabilities(P[0])
 
 
 def _is_suitable(X: Any, problem: RidgeProblem) -> bool:
@@ -322,9 +328,7 @@ def _choose_rounds(X: Any, problem: RidgeProblem) -> tuple[int, Array] | None:
     rounds = [r for r in ROUNDS if r * n_trees <= max_trees] or [ROUNDS[0]]
     first_rounds = [r for r in rounds if r <= FIRST_ROUNDS]
     for tried in (first_rounds, rounds):
-        P = _out_of_fold_proba(
-            BoostedTrees(n_rounds=tried[-1]), X, problem, tried, CLASSIFIER_FOLDS
-        )
+        P = _out_of_fold_proba(BoostedTrees(n_rounds=tried[-1]), X, problem, tried, N_FOLDS)
         if P is None:
             return None
         label_values = log_probabilities(P)[:, np.arange(n), problem.codes]
@@ -342,7 +346,7 @@ def _out_of_fold_proba(
     Return None if all rows of a class are in one fold.
     """
     n, K = problem.Y.shape
-    folds = classifier_folds(X, problem, n_folds)
+    folds = content_folds(X, problem.codes, problem.groups, n_folds)
     P = np.zeros((len(rounds), n, K))
     for fold in range(n_folds):
         test = folds == fold

@@ -168,8 +168,7 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     Parameters
     ----------
     members, noise, n_landmarks, class_weight, n_jobs, verbose, random_state
-        As for `fuzzytwin.FuzzyTwinCommittee`. Members that are classifiers need all rows at once,
-        and take at most 10,000.
+        As for `fuzzytwin.FuzzyTwinCommittee`.
 
     Attributes
     ----------

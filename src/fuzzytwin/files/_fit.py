@@ -57,8 +57,7 @@ def fit(
 or GEPSVC
         The estimator. Its earlier fit is discarded. The memberships None, "center" and
         "hyperplane" are supported. Those that search for neighbours are an error, as they need all
-        rows at once. So are members of a committee that are classifiers, which take at most 10,000
-        rows.
+        rows at once.
     source : path, list of paths, frame, iterable or callable
         - a Parquet (.parquet, .pq), Arrow or Feather (.arrow, .ipc, .feather) or text file (.csv,
           .tsv, .txt, also with .gz), or a workbook (.xlsx);

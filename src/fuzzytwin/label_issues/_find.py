@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import has_fit_parameter
 
@@ -26,10 +27,11 @@ from fuzzytwin._rows import (
     plain_labels,
     warn_of_other_order,
 )
+from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array, canonical
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._fit import fit_rows
-from fuzzytwin.committee._members import CommitteeMember, is_probabilistic, weights_for
+from fuzzytwin.committee._members import CommitteeMember
 from fuzzytwin.committee._noise import NORMAL_95, NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.committee._preprocessing import columns_of, fit_preprocessor, is_numeric
 from fuzzytwin.core.hashing import copies_in_groups
@@ -387,7 +389,9 @@ def _out_of_fold(
     estimator: Any, X: Any, classes: Array, codes: Array, weight: Array | None, groups: Any
 ) -> tuple[Array, str]:
     """Return out-of-fold probabilities, and how they were computed."""
-    if not is_probabilistic(estimator):
+    if isinstance(estimator, type) or not (
+        hasattr(estimator, "predict_proba") and is_classifier(estimator)
+    ):
         raise ValueError(
             f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
             "LogisticRegression(), or None for a committee."
@@ -400,7 +404,7 @@ def _out_of_fold(
             "two; add rows, or leave the class out."
         )
     folds = StratifiedKFold if groups is None else StratifiedGroupKFold
-    params = weights_for(estimator, weight)
+    params = _weights_for(estimator, weight)
     with warnings.catch_warnings(), config_context(enable_metadata_routing=False):
         warnings.filterwarnings("ignore", "Number of classes in training fold")
         probabilities = cross_val_predict(
@@ -413,6 +417,25 @@ def _out_of_fold(
             params=params,
         )
     return np.asarray(probabilities), f"{type(estimator).__name__}, out of {n_folds} folds"
+
+
+def _weights_for(estimator: Any, weight: Array | None) -> dict[str, Array]:
+    """Return the keyword argument of `fit` that passes weights to a classifier or pipeline.
+
+    In a pipeline it is ``step__sample_weight`` of the last step, as without metadata routing.
+    """
+    if weight is None:
+        return {}
+    last = estimator
+    prefix = ""
+    while isinstance(last, Pipeline):
+        name, last = last.steps[-1]
+        prefix += f"{name}__"
+    if has_fit_parameter(last, "sample_weight"):
+        return {f"{prefix}sample_weight": weight}
+    if np.ptp(weight) > 0:
+        warn_user(f"{type(estimator).__name__} takes no sample_weight, so weights are ignored.")
+    return {}
 
 
 def _distinct_rows(X: Any, codes: Array, weight: Array, groups: Array | None) -> Array:

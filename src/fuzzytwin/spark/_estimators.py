@@ -291,8 +291,7 @@ class FuzzyTwinCommittee(_Estimator):
     probabilityCol : str, default="probability"
         Column to which `transform` writes probabilities: an array, in the order of ``classes_``.
     **params
-        Parameters of `fuzzytwin.FuzzyTwinCommittee`, by their names. Members that are classifiers
-        need all rows at once, and take at most 10,000.
+        Parameters of `fuzzytwin.FuzzyTwinCommittee`, by their names.
 
     Examples
     --------

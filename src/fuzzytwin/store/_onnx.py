@@ -223,8 +223,9 @@ def _committee_scores(model: Any, X: Value) -> Value:
     for member in model.members_:
         if member.weight == 0:
             continue
-        if member.classifier is not None:
-            F = _log_probabilities(member.classifier, X, len(model.mean_))
+        if member.trees is not None:
+            P = _tree_probabilities(member.trees, X)
+            F = np.log((P + SMOOTHING) / (1 + len(model.classes_) * SMOOTHING))
         else:
             phi = Features(member, model.landmarks_, 0).map
             features = Z if member.kernel == "linear" else _kernel_values(phi, Z)
@@ -237,15 +238,6 @@ def _committee_scores(model: Any, X: Value) -> Value:
     true = np.maximum(P @ model.noise_inverse_, 0.0)
     mixed = true * (model.noise_weight_ / true.sum()) + (1 - model.noise_weight_) * P
     return np.log(np.maximum(mixed, np.finfo(float).tiny))
-
-
-def _log_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
-    """Convert a member that is a classifier, with its `log_probabilities`."""
-    if isinstance(classifier, BoostedTrees):
-        P = _tree_probabilities(classifier, X)
-    else:
-        P = _classifier_probabilities(classifier, X, n_columns)
-    return np.log((P + SMOOTHING) / (1 + len(classifier.classes_) * SMOOTHING))
 
 
 def _tree_probabilities(trees: BoostedTrees, X: Value) -> Value:
@@ -264,25 +256,6 @@ def _tree_probabilities(trees: BoostedTrees, X: Value) -> Value:
     if n_trees == 1:
         scores = op("Concat", scores * 0.0, scores, axis=1)
     return op("Softmax", scores, axis=1)
-
-
-def _classifier_probabilities(classifier: Any, X: Value, n_columns: int) -> Value:
-    """Convert a classifier of scikit-learn by skl2onnx."""
-    types = import_onnx("skl2onnx.common.data_types")
-    operators = import_onnx("skl2onnx._supported_operators").sklearn_operator_name_map
-    if type(classifier) not in operators:
-        raise UnsupportedError(
-            f"{type(classifier).__name__} is a member that skl2onnx does not support; use only "
-            "kernels as members, or a classifier of scikit-learn that it supports."
-        )
-    scope = X.graph.scope
-    rows = scope.declare_local_variable("rows", types.DoubleTensorType([None, n_columns]))
-    X.graph.op("Identity", X, into=rows.full_name)
-    part = scope.declare_local_operator(operators[type(classifier)], classifier)
-    part.inputs.append(rows)
-    part.outputs.append(scope.declare_local_variable("code", types.Int64TensorType()))
-    part.outputs.append(scope.declare_local_variable("share", types.DoubleTensorType()))
-    return Value(X.graph, part.outputs[1].full_name).double()
 
 
 def _kernel_values(phi: Any, X: Value) -> Any:
