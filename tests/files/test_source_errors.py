@@ -125,8 +125,8 @@ def test_missing_renamed_and_added_columns(tmp_path):
     frame = make_table()
     parts = [frame, frame.rename(columns={"x3": "X3"})]
     fails(r"batch 2 has no column 'x3'; did you mean 'X3'\? Its columns are", parts)
-    fails(r"batch 1 has no column 'z'", parts, features=["z"])
-    fails(r"batch 1 has no column 'label'", parts, target="label")
+    fails(r"batch 1 has no column 'z'", [frame], features=["z"])
+    fails(r"batch 1 has no column 'label'", [frame], target="label")
     fails(r"batch 2 has no column 'x3'", parts, features=None)
     added = [frame, frame.assign(new=1.0)]
     for features in (None, FEATURES):  # what the first batch does not have is not learned from

@@ -161,8 +161,8 @@ def check(frame, form, folder):
     model = fitted(one)
     np.testing.assert_array_equal(fitted(two)[-1].coef_, model[-1].coef_)
     schema = TableSchema.from_dict(json.loads(json.dumps(one.schema.to_dict())))
-    for path in (plain, other):
-        rows = labelled_rows(path, schema)
+    for path, mark in ((plain, "."), (other, form[1].get("decimal"))):
+        rows = labelled_rows(path, schema, decimal=mark)
         assert not any(finding.code == "unknown_category" for finding in rows.findings)
         pd.testing.assert_frame_equal(rows.X, one.X, check_exact=True)
         np.testing.assert_array_equal(rows.y.astype(str), one.y.astype(str))

@@ -92,7 +92,9 @@ VOTES = columns(
 )
 SHEET = option("Sheet of a workbook  [default: the first]", metavar="NAME")
 SEP = option("Separator of a text file  [default: detected]", metavar="TEXT")
-DECIMAL = option("Decimal mark of a text file, . or ,  [default: detected]", metavar="MARK")
+DECIMAL = option(
+    "Decimal mark of a text file, . or ,  [default: that of training, or detected]", metavar="MARK"
+)
 ENCODING = option("Encoding of a text file, such as cp1252  [default: detected]", metavar="NAME")
 STREAM = option(
     "Read the file in chunks  [default: only above 256 MiB of numbers]", "--stream/--no-stream"

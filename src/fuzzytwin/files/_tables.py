@@ -32,7 +32,7 @@ from fuzzytwin.tables import (
     describe,
     read_table,
 )
-from fuzzytwin.tables._batch import MARK_ROWS, is_frame
+from fuzzytwin.tables._batch import is_frame
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._formats import BATCH_ROWS
 from fuzzytwin.tables._infer import index_columns
@@ -42,6 +42,7 @@ from fuzzytwin.tables._preprocessor import encode_rows, fitted_to_schema
 from fuzzytwin.tables._reader import Items
 from fuzzytwin.tables._sniff import ROW_NAMES
 
+HEAD_ROWS = 5000  # of a file that stores types, from which the columns of numbers are inferred
 # Findings about missing cells, which are errors, or which the model reports itself.
 _UNREPORTED = ("new_missing", "unparsed", "na_marker")
 
@@ -340,7 +341,7 @@ def _head(reader: TableReader, selection: Selection) -> TableBatch:
         columns = list(dict.fromkeys([*selection.others, *selection.features]))
         if not set(columns).issubset(reader.names):
             columns = None  # the other names may be elements of lists
-    return reader.head(MARK_ROWS if reader.has_types else BATCH_ROWS, columns)
+    return reader.head(HEAD_ROWS if reader.has_types else BATCH_ROWS, columns)
 
 
 def _check_names(sample: TableBatch, selection: Selection, reader: TableReader) -> None:

@@ -14,9 +14,7 @@ import numpy as np
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables import _parse
 from fuzzytwin.tables._findings import Finding, TableError
-from fuzzytwin.tables._parse import MISSING, Numbers, decimal_mark, is_number, pa, pc
-
-MARK_ROWS = 5000  # rows from which the decimal mark is inferred
+from fuzzytwin.tables._parse import MISSING, Numbers, is_number, pa, pc
 
 
 @dataclass(eq=False)
@@ -155,16 +153,6 @@ def error_context(name: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise TableError(Finding("bad_column", name, {"reason": str(error)})) from error
-
-
-def frame_batch(
-    frame: Any, source: str = "X", decimal: str | None = None, missing: Sequence[str] = MISSING
-) -> TableBatch:
-    """Return a frame, a RecordBatch or a mapping of columns as a batch."""
-    cells = as_arrow(frame, source)
-    if decimal is None:
-        decimal = decimal_mark(cells.slice(0, MARK_ROWS).columns)
-    return TableBatch(cells, source, decimal=decimal, missing=missing)
 
 
 def is_frame(item: Any) -> bool:

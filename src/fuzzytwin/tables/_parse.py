@@ -52,6 +52,7 @@ WHOLE = r"^-?(?:0|[1-9]\d*)$"
 EXACT = 2.0**53  # doubles do not hold all whole numbers beyond this one
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _LIMIT = r"(?:[<>≤≥]=?\s*)?"
+_THOUSAND = rf"^{_LIMIT}[+-]?[1-9]\d{{0,2}}"  # digits before the first mark of thousands
 _END = r"(?:[eE][+-]?\d+)?\s*%?"
 _SPACES = r"'’\x{00a0}\x{2009}\x{202f} "  # between thousands
 # Signs around a number, and ways to write the number itself: for each, the pattern of such cells,
@@ -68,7 +69,7 @@ _NOTATIONS = {
         rf"[,{_SPACES}]",
         "",
     ),
-    "other_decimal": (r"^[+-]?\d*,\d+$", ",", "."),
+    "other_decimal": (r"^[+-]?\d*,\d+(?:[eE][+-]?\d+)?$", ",", "."),
 }
 TRUE = ("true", "1", "1.0")
 FALSE = ("false", "0", "0.0")
@@ -382,28 +383,30 @@ def label_type(column: Any) -> Any:
     return pa.string() if has_zeros else pa.float64()
 
 
-def decimal_mark(columns: Sequence[Any], separator: str = ",", default: str = ".") -> str:
+def decimal_mark(columns: Sequence[Any], separator: str = ",") -> str:
     """Infer the decimal mark: that of most columns of numbers written as text.
 
     Cells such as "1,234" may hold thousands. A column of only such cells counts if no other column
-    decides, and it counts for the comma only if the separator is a semicolon.
+    decides, and it counts for the comma only if the separator is a semicolon. A mark that occurs
+    twice in a cell, as in "1,234,567", is not the decimal mark.
     """
+    texts = [decoded(column) for column in columns if is_text(column.type)]
+    commas = [column for column in texts if _any(column, ",")]
+    if all(_number_cells(column) is None for column in commas):
+        return "."
     votes = {(strong, mark): 0 for strong in (True, False) for mark in ".,"}
-    for column in columns:
-        if not is_text(column.type):
-            continue
-        cells = text(column).drop_null()
-        n_numbers = pc.sum(
-            pc.match_substring_regex(cells, rf"^{_LIMIT}[+-]?[\d.,]*\d[\d.,]*{_END}$")
-        ).as_py()
-        if not n_numbers or n_numbers < (1 - MAX_TEXT) * len(cells):
+    for column in texts:
+        cells = _number_cells(column)
+        if cells is None:
             continue
         matches = {m: pc.match_substring_regex(cells, rf"^[^{m}]*\{m}\d+{_END}$") for m in ".,"}
         counts = {mark: pc.sum(matching).as_py() for mark, matching in matches.items()}
         mark = max(counts, key=lambda mark: counts[mark])
-        if counts[mark]:
-            thousands = rf"^{_LIMIT}[+-]?[1-9]\d{{0,2}}\{mark}\d{{3}}$"
-            ambiguous = pc.match_substring_regex(cells, thousands)
+        twice = [m for m in ".," if _any(cells, rf"{_THOUSAND}(?:\{m}\d{{3}}){{2}}")]
+        if len(twice) == 1:
+            votes[True, "." if twice == [","] else ","] += 1
+        elif counts[mark]:
+            ambiguous = pc.match_substring_regex(cells, rf"{_THOUSAND}\{mark}\d{{3}}$")
             strong = pc.any(pc.and_not(matches[mark], ambiguous)).as_py()
             votes[strong, mark] += 1
     for strong in (True, False):
@@ -411,7 +414,19 @@ def decimal_mark(columns: Sequence[Any], separator: str = ",", default: str = ".
             votes[strong, ","] = 0
         if votes[strong, "."] != votes[strong, ","]:
             return max(".,", key=lambda mark: votes[strong, mark])
-    return default
+    return "."
+
+
+def _any(cells: Any, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(cells, pattern)).as_py())
+
+
+def _number_cells(column: Any) -> Any | None:
+    """Return the cells of a column as text if most of them are digits and marks, else None."""
+    cells = text(column).drop_null()
+    digits = pc.match_substring_regex(cells, rf"^{_LIMIT}[+-]?[\d.,]*\d[\d.,]*{_END}$")
+    n_numbers = pc.sum(digits).as_py() or 0
+    return cells if n_numbers and n_numbers >= (1 - MAX_TEXT) * len(cells) else None
 
 
 def _floats(column: Any) -> Floats:

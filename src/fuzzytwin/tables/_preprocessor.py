@@ -16,7 +16,7 @@ from fuzzytwin._params import check_choice
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.tables._batch import MARK_ROWS, TableBatch, as_arrow, check_collected
+from fuzzytwin.tables._batch import TableBatch, as_arrow, check_collected
 from fuzzytwin.tables._checks import sentinels
 from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._findings import Finding, TableWarning, describe
@@ -57,8 +57,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     category : sequence of str, default=()
         Columns to take as categories, whatever they look like.
     decimal : {"auto", ".", ","}, default="auto"
-        The decimal mark of cells of text. "auto" infers it from the cells of each table, as
-        ``fuzzytwin train`` does. If a later table does not show it, it is that of `fit`.
+        The decimal mark of cells of text. "auto" infers it from the cells of `fit`, as
+        ``fuzzytwin train`` does. Later tables are read by the same mark.
     missing : sequence of str or float, default=()
         Markers of missing values, such as "-999", instead of NA, ?, NULL and the like, so that NA
         can be a category. Empty cells and NaN are always missing.
@@ -252,12 +252,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _batch(self, table: Any, schema: TableSchema | None = None) -> TableBatch:
         """Return a table as a batch, to be read by the schema or, in `fit`, by the parameters."""
-        decimal = self.decimal
-        if decimal == "auto":
-            default = "." if schema is None else schema.decimal
-            decimal = decimal_mark(table.slice(0, MARK_ROWS).columns, default=default)
-        missing = missing_markers(self.missing) if schema is None else schema.missing
-        return TableBatch(table, decimal=decimal, missing=missing)
+        if schema is not None:
+            return TableBatch(table, decimal=schema.decimal, missing=schema.missing)
+        decimal = decimal_mark(table.columns) if self.decimal == "auto" else self.decimal
+        return TableBatch(table, decimal=decimal, missing=missing_markers(self.missing))
 
     def _column_names(self, parameter: str, batch: TableBatch) -> tuple[str, ...]:
         """Return the names of columns in a parameter. Raise a ValueError if X lacks one."""

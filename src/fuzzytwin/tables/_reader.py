@@ -16,10 +16,9 @@ import numpy as np
 from fuzzytwin._params import is_whole, not_allowed
 from fuzzytwin.core.hashing import hash64
 from fuzzytwin.tables._batch import (
-    MARK_ROWS,
     TableBatch,
+    as_arrow,
     check_unique,
-    frame_batch,
     is_frame,
 )
 from fuzzytwin.tables._columns import missing_column
@@ -33,7 +32,7 @@ from fuzzytwin.tables._formats import (
     partitions,
     rows_at_once,
 )
-from fuzzytwin.tables._parse import decimal_mark, decoded, is_cell, missing_markers, pa
+from fuzzytwin.tables._parse import decimal_mark, decoded, is_cell, is_text, missing_markers, pa
 from fuzzytwin.tables._parse import text as as_text
 from fuzzytwin.tables._schema import TableSchema
 from fuzzytwin.tables._sniff import TextOptions
@@ -78,8 +77,8 @@ def read_table(
     expected : sequence of str, default=()
         Columns that the table should have. They help to infer the separator.
     like : TableSchema, default=None
-        How an earlier table was read. It supplies the separator and the decimal mark if this table
-        does not show them, the markers of missing values, and the expected columns.
+        How an earlier table was read. It supplies the decimal mark, the separator if this table
+        does not show it, the markers of missing values, and the expected columns.
 
     Returns
     -------
@@ -100,7 +99,8 @@ def read_table(
     na_markers = missing_markers(missing)
     options = TextOptions(sep, decimal, encoding)
     if like is not None:
-        options = replace(options, default_sep=like.separator, default_decimal=like.decimal)
+        # The mark is never inferred again: rows must mean the same whatever comes with them.
+        options = replace(options, default_sep=like.separator, decimal=decimal or like.decimal)
         expected = expected or like.reads
         if na_markers == missing_markers(()):
             na_markers = like.missing
@@ -155,6 +155,7 @@ class TableReader:
     def __init__(self, options: TextOptions, missing: tuple[str, ...]) -> None:
         self.options = options
         self.missing = missing
+        self._decimal = options.decimal
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,8 +164,14 @@ class TableReader:
 
     @property
     def decimal(self) -> str:
-        """Return the decimal mark of the first rows."""
-        raise NotImplementedError
+        """Return the decimal mark: the user's choice, or the one that the sample shows."""
+        return self._decimal or self.sample().decimal
+
+    def _marked(self, batch: TableBatch) -> TableBatch:
+        """Return a batch with the decimal mark of the table, inferred from the first such batch."""
+        if self._decimal is None:
+            self._decimal = decimal_mark(batch.cells.columns, self.separator)
+        return replace(batch, decimal=self._decimal)
 
     def batches(
         self, batch_rows: int | None = None, columns: Sequence[str] | None = None
@@ -185,37 +192,30 @@ class TableReader:
         """
         if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
             raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
-        return self._batches(batch_rows, columns)
+        decimal = self.decimal
+        return (replace(b, decimal=decimal) for b in self._batches(batch_rows, columns))
 
     def _batches(
         self, batch_rows: int | None, columns: Sequence[str] | None
     ) -> Iterator[TableBatch]:
         raise NotImplementedError
 
-    def sample(self, rows: int | None = None) -> TableBatch:
+    def sample(self) -> TableBatch:
         """Read the rows from which a schema can be inferred.
 
-        The next pass over the rows returns them again.
-
-        Parameters
-        ----------
-        rows : int, default=None
-            How many of the first rows. None for all rows of a table of at most 256 MiB of numbers
-            (rows x columns x 8 bytes), and of a larger one the first 32 MiB, 10,000 to 100,000
-            rows.
+        These are all rows of a table of at most 256 MiB of numbers (rows x columns x 8 bytes), and
+        of a larger one the first 32 MiB, 10,000 to 100,000 rows. The next pass over the rows
+        returns them again.
 
         Returns
         -------
         TableBatch
             Its attribute `complete` says whether these are all rows.
         """
-        whole = 0
-        if rows is None:
-            rows = sample_rows(len(self.names))
-            if (self.n_rows or 0) <= rows_read_whole(len(self.names)):
-                whole = WHOLE_BYTES
+        is_small = (self.n_rows or 0) <= rows_read_whole(len(self.names))
         with closing(self._head(None, None)) as batches:  # type: ignore[type-var]
-            return self._joined(batches, rows, whole)
+            rows = sample_rows(len(self.names))
+            return self._joined(batches, rows, WHOLE_BYTES if is_small else 0)
 
     def head(self, rows: int, columns: Sequence[str] | None = None) -> TableBatch:
         """Read the first rows of the first file or frame.
@@ -235,7 +235,9 @@ class TableReader:
         """
         with closing(self._head(rows, columns)) as batches:  # type: ignore[type-var]
             for batch in batches:
-                return batch
+                if len(self.paths) == 1:
+                    return self._marked(batch)
+                return replace(batch, decimal=self.decimal)  # of all files
         raise self._empty()
 
     def _head(self, batch_rows: int | None, columns: Sequence[str] | None) -> Iterator[TableBatch]:
@@ -244,12 +246,12 @@ class TableReader:
 
     def read(self) -> TableBatch:
         """Read all rows at once."""
-        return self._joined(self._batches(None, None), None)
+        return self._joined(self._batches(None, None))
 
     def _joined(
-        self, batches: Iterator[TableBatch], rows: int | None, whole: int = 0
+        self, batches: Iterator[TableBatch], rows: int | None = None, whole: int = 0
     ) -> TableBatch:
-        """Join batches: all of them if there are at most `whole` bytes, or the first `rows`."""
+        """Join batches: all of them if they have at most `whole` bytes, else the first `rows`."""
         read_batches: list[TableBatch] = []
         n_read = n_bytes = 0
         for batch in batches:
@@ -262,7 +264,7 @@ class TableReader:
             rows = None
         if not read_batches:
             raise self._empty()
-        return _join(read_batches, rows)
+        return self._marked(_join(read_batches, rows))
 
     def _empty(self) -> TableError:
         return TableError(f"{self.source} has column names but no rows; add some rows.")
@@ -275,7 +277,7 @@ class TableReader:
         """
         limit = 2.0**64 * min(rows / max(self.estimate_rows(), 1), 1.0)
         drawn = []
-        for batch in self._batches(None, None):
+        for batch in self.batches():
             positions = np.arange(len(batch)) + batch.start
             drawn.append(batch.take(np.flatnonzero(hash64(positions + 1) < limit)))
         if not drawn:
@@ -379,7 +381,8 @@ class FileReader(TableReader):
         self.expected = expected
         self.partitions = _varying(partitions(located), expected)
         self.file = self._open(self.paths[0])
-        self.decimals: dict[str, str] = {}  # decimal mark of each file
+        if not self.file.texts:
+            self._decimal = self._decimal or "."  # so that no sample is read for it
         self.has_types = self.file.typed
         self.separator = self.file.separator
         self.first_row = self.file.first_row
@@ -393,11 +396,6 @@ class FileReader(TableReader):
         """Return the names of the columns of the first file."""
         return tuple(self.file.schema.names)
 
-    @property
-    def decimal(self) -> str:
-        """Return the decimal mark of the first file."""
-        return self._decimal_of(self.file)
-
     def estimate_rows(self) -> int:
         """Return the number of rows, or an estimate if counting would need a pass."""
         if self.n_rows is not None:
@@ -407,24 +405,6 @@ class FileReader(TableReader):
 
     def _open(self, path: str) -> TableFile:
         return open_table(path, self.expected, self.options, self.sheet, self.partitions[path])
-
-    def _decimal_of(self, file: TableFile, cells: Any = None) -> str:
-        """Return the decimal mark of a file.
-
-        It is the user's choice, or the one that the first rows show, or that of the first file.
-        `cells` are the first rows, if they have been read.
-        """
-        if self.options.decimal is not None:
-            return self.options.decimal
-        if file.path not in self.decimals:
-            decimal = self.decimals.get(self.paths[0], self.options.default_decimal)
-            if file.texts:
-                if cells is None or len(cells) < MARK_ROWS:
-                    cells = file.head(file.texts)
-                head = cells.select(file.texts).slice(0, MARK_ROWS)
-                decimal = decimal_mark(head.columns, file.separator, decimal)
-            self.decimals[file.path] = decimal
-        return self.decimals[file.path]
 
     def _batches(
         self, batch_rows: int | None, columns: Sequence[str] | None
@@ -440,7 +420,6 @@ class FileReader(TableReader):
             elif ambiguous := [name for name in selected if names.count(name) > 1]:
                 raise TableError(missing_column(ambiguous[0], names, path))
             rows = batch_rows or rows_at_once(len(selected))
-            has_texts = set(file.texts).issubset(selected)
             start = 0
             for cells in file.frames(selected or names[:1], rows):
                 cells = cells.replace_schema_metadata(file.schema.metadata)
@@ -448,7 +427,6 @@ class FileReader(TableReader):
                     cells,
                     path,
                     start,
-                    decimal=self._decimal_of(file, cells if has_texts else None),
                     missing=self.missing,
                     complete=len(self.paths) == 1,
                     numbering=file.numbers,
@@ -474,6 +452,8 @@ class FrameReader(TableReader):
         if first is None:
             raise TableError("the source is empty; give at least one frame.")
         self.first = self._as_batch(1, first)
+        if not any(map(is_text, self.first.cells.schema.types)):
+            self._decimal = self._decimal or "."
         if isinstance(items.source, list) and len(items.source) == 1:
             self.n_rows = len(self.first)
 
@@ -481,11 +461,6 @@ class FrameReader(TableReader):
     def names(self) -> tuple[str, ...]:
         """Return the names of the columns of the first frame."""
         return tuple(self.first.cells.schema.names)
-
-    @property
-    def decimal(self) -> str:
-        """Return the decimal mark of the first frame."""
-        return self.first.decimal
 
     def estimate_rows(self) -> int:
         """Return the number of rows."""
@@ -511,10 +486,7 @@ class FrameReader(TableReader):
                 f"{source} is of type {type(frame).__name__}; give Arrow tables, frames of pandas "
                 "or polars, or mappings of columns."
             )
-        decimal = self.options.decimal
-        if decimal is None and number > 1:
-            decimal = self.first.decimal
-        return frame_batch(frame, source, decimal, self.missing)
+        return TableBatch(as_arrow(frame, source), source, missing=self.missing)
 
     def _batches(
         self, batch_rows: int | None, columns: Sequence[str] | None
@@ -542,7 +514,6 @@ class FrameReader(TableReader):
                     cells.slice(start, rows),
                     batch.source,
                     start,
-                    decimal=batch.decimal,
                     missing=self.missing,
                     offset=offset,
                     all_names=names,

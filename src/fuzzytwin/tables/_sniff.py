@@ -36,7 +36,6 @@ class TextOptions:
     decimal: str | None = None
     encoding: str | None = None
     default_sep: str = ","  # for a file that does not show it
-    default_decimal: str = "."
 
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n'):
