@@ -129,19 +129,21 @@ def validate_rows(
     groups: Any = None,
     classes: Array | None = None,
     first: bool = True,
+    table: Any = None,
 ) -> Rows:
     """Validate rows, labels, weights, degrees and groups, as passed to `fit`.
 
     The estimator determines whether sparse rows are allowed and, unless these are the `first` rows,
     which columns are expected. `classes` are all labels, if these rows may lack a class.
-    Otherwise, classes without weight are dropped.
+    Otherwise, classes without weight are dropped. If X was computed from the user's `table`, the
+    other arguments are matched to its index.
     """
     # validate_data sets n_features_in_ on its estimator, so it gets a copy.
     unfitted = type(estimator)(**estimator.get_params(deep=False))
     for name in () if first else ("n_features_in_", "feature_names_in_"):
         if hasattr(estimator, name):
             setattr(unfitted, name, getattr(estimator, name))
-    y = match_labels(X, y)
+    y = match_labels(X if table is None else table, y, sample_weight, membership, groups)
     with naming_text_columns(X):
         X, y = validate_data(
             unfitted, X, y, reset=first, accept_sparse=_sparse_format(unfitted), **CHECK_FEATURES
@@ -171,14 +173,12 @@ def validate_chunk(
     is checked after the last chunk, when all classes are known.
     """
     X = check_array(X, accept_sparse="csr", ensure_min_samples=0, input_name="X", **CHECK_FEATURES)
-    y = column_or_1d(y)
+    y = column_or_1d(y if labels is not None else label_array(y, "y of a chunk"))
     if len(y) != X.shape[0]:
         raise ValueError(
             f"X has {X.shape[0]} rows and y {len(y)} in the same chunk; give both the same chunks "
             "(rechunk or repartition)."
         )
-    if labels is None:
-        check_labels_not_missing(y)
     return _encoded_rows(X, y, sample_weight, membership, labels=labels, names=names)
 
 
@@ -236,11 +236,13 @@ def _encoded_rows(
     return replace(rows, degree=degree)
 
 
-def match_labels(X: Any, y: Any) -> Any:
-    """Return the labels of the rows of X, by position, without an index.
+def match_labels(
+    X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
+) -> Any:
+    """Return the labels of the rows of X, by position, as an array of one type.
 
-    A ValueError is raised if y is the name of a column. A warning is issued if the index of y holds
-    the entries of that of X in another order.
+    A ValueError is raised if y is the name of a column. A warning is issued if the index of an
+    argument holds the entries of that of X in another order.
     """
     check_rows(X)
     if is_name(y):
@@ -248,9 +250,8 @@ def match_labels(X: Any, y: Any) -> Any:
             f"y={y!r} is one value; give one label for each row. If they are a column of X, give "
             f"X[{y!r}] as y, and X.drop(columns={y!r}) as X."
         )
-    warn_of_other_order(X, y, "y")
-    y = plain_labels(y)
-    return y.to_numpy() if hasattr(y, "iloc") else y
+    warn_of_other_order(X, y=y, sample_weight=sample_weight, membership=membership, groups=groups)
+    return label_array(y)
 
 
 def check_rows(X: Any) -> None:
@@ -274,30 +275,85 @@ def is_name(y: Any) -> bool:
     return isinstance(y, str | Integral)
 
 
-def warn_of_other_order(X: Any, values: Any, name: str) -> None:
+def warn_of_other_order(X: Any, **arguments: Any) -> None:
     """Warn if an index has the unique entries of the index of X in another order."""
-    if not (hasattr(X, "iloc") and hasattr(values, "iloc")) or X.index.equals(values.index):
-        return
-    are_unique = X.index.is_unique and values.index.is_unique
-    if are_unique and len(X) == len(values) and X.index.isin(values.index).all():
+    names = [name for name, values in arguments.items() if _in_other_order(X, values)]
+    if names:
+        listed = " and ".join(names)
+        verb = "has" if len(names) == 1 else "have"
         warn_user(
-            f"{name} has the index of X in another order, but rows are matched by position; if "
-            f"entries of the index belong together, give {name}.loc[X.index]."
+            f"{listed} {verb} the index of X in another order, but rows are matched by position; "
+            f"if entries of the index belong together, give {names[0]}.loc[X.index]."
         )
 
 
-def plain_labels(y: Any) -> Any:
-    """Convert labels of a nullable pandas type to a type of numpy.
+def _in_other_order(X: Any, values: Any) -> bool:
+    """Return whether the index of values has the unique entries of that of X in another order."""
+    if not (hasattr(X, "iloc") and hasattr(values, "iloc")) or X.index.equals(values.index):
+        return False
+    are_unique = X.index.is_unique and values.index.is_unique
+    return bool(are_unique and len(X) == len(values) and X.index.isin(values.index).all())
 
-    scikit-learn would convert integers and truth values to floats. Other labels are returned
-    unchanged. A ValueError is raised if a label is missing.
+
+def label_array(y: Any, name: str = "y") -> Any:
+    """Return labels as an array of numbers, truth values, dates or text.
+
+    A ValueError is raised if a label is missing, if they are of several kinds, or of other types.
     """
-    if not hasattr(y, "isna"):
-        return y
-    check_none_missing(np.asarray(y.isna()))
-    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    is_exact = dtype is not None and dtype.kind in "iub"
-    return y.to_numpy(dtype=dtype) if is_exact else y
+    if y is None or sparse.issparse(y):
+        return y  # scikit-learn's checks name the remedy
+    labels, missing = plain_array(name, y)
+    if missing.any():
+        row = int(missing.argmax())
+        raise ValueError(f"{name} has no label in row {row}; leave out rows without a label.")
+    if labels.dtype.kind == "O" and labels.size and not isinstance(labels.flat[0], str):
+        label = labels.flat[0]
+        raise ValueError(
+            f"Unknown label type: {type(label).__name__}. {name} holds {label!r}; convert labels "
+            "to text or whole numbers (e.g. [str(label) for label in y])."
+        )
+    return labels
+
+
+def plain_array(name: str, values: Any) -> tuple[Array, Array]:
+    """Return labels or groups as an array of one type, and the mask of those that are missing.
+
+    Lists are read as objects first, as numpy would turn None, NaN and numbers beside text into
+    text. scikit-learn would turn nullable integers and truth values of pandas into floats.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            return np.asarray(values.data), np.ma.getmaskarray(values)
+        values = np.asarray(values.data)
+    if hasattr(values, "isna"):
+        missing = np.asarray(values.isna())
+        dtype = getattr(getattr(values, "dtype", None), "numpy_dtype", None)
+        if dtype is not None and dtype.kind in "iub" and not missing.any():
+            return values.to_numpy(dtype=dtype), missing
+        values = values.to_numpy()
+    is_list = isinstance(values, list | tuple)
+    array = np.asarray(values, dtype=object if is_list else None)
+    if array.dtype.kind != "O":
+        return array, np.isnan(array) if array.dtype.kind in "fmM" else np.zeros(1, dtype=bool)
+    cells = array.ravel().tolist()
+    missing = np.zeros(1, dtype=bool)
+    kinds = set(map(type, cells))
+    if not all(issubclass(kind, str | Integral | np.bool_) for kind in kinds):
+        missing = np.array([is_missing(cell) for cell in cells], dtype=bool)
+        kinds = {type(cell) for cell, gap in zip(cells, missing, strict=True) if not gap}
+    are_text = [issubclass(kind, str) for kind in kinds]
+    if any(are_text) and not all(are_text):
+        raise ValueError(
+            f"{name} holds labels of several kinds ({', '.join(sorted(k.__name__ for k in kinds))}"
+            "); convert all to one type (e.g. text)."
+        )
+    if missing.any() or not kinds:
+        return array, missing
+    if all(are_text):
+        return array.astype(str) if is_list else array, missing
+    if all(issubclass(kind, Real | np.bool_) for kind in kinds):
+        array = np.array(cells).reshape(array.shape)
+    return array, missing
 
 
 def encode(y: Array, classes: Any) -> tuple[Array, Array]:
@@ -307,16 +363,7 @@ def encode(y: Array, classes: Any) -> tuple[Array, Array]:
     if classes is None and y.dtype.kind in "ui" and (encoded := _encode_integers(y)) is not None:
         classes, codes = encoded
     elif classes is None:
-        try:
-            classes, codes = np.unique(y, return_inverse=True)
-        except TypeError as error:
-            kinds = sorted({type(label).__name__ for label in y.tolist()})
-            raise ValueError(
-                f"y holds labels of several kinds ({', '.join(kinds)}); leave out rows without a "
-                "label and convert all labels to one type (e.g. y.astype(str))."
-            ) from error
-        if classes.dtype.kind == "O" and all(isinstance(label, bool) for label in classes):
-            classes = classes.astype(bool)
+        classes, codes = np.unique(y, return_inverse=True)
         check_label_type(classes)
     elif y.dtype.kind in "ui" and classes.dtype.kind in "ui":
         labels, label_codes = encode(y, None)
@@ -364,25 +411,6 @@ def check_label_type(labels: Array) -> None:
     if labels.dtype.kind not in "uib":
         # Labels are doubled, or scikit-learn would warn that each of them is unique.
         check_classification_targets(np.tile(labels, 2))
-
-
-def check_labels_not_missing(y: Array) -> None:
-    """Raise a ValueError that names the value if a label is missing."""
-    missing = np.zeros(1, dtype=bool)
-    if y.dtype.kind == "O":
-        missing = np.array([is_missing(label) for label in y.tolist()], dtype=bool)
-    elif y.dtype.kind == "f":
-        missing = ~np.isfinite(y)
-    if missing.any():
-        raise ValueError(f"y holds {y[missing][0]}; leave out rows without a label.")
-
-
-def check_none_missing(missing: Array) -> None:
-    """Raise a ValueError that names the row if a label is missing, by a mask of the labels."""
-    if missing.any():
-        raise ValueError(
-            f"y has no label in row {int(missing.argmax())}; leave out rows without a label."
-        )
 
 
 def is_missing(value: Any) -> bool:
@@ -450,19 +478,19 @@ def encode_groups(groups: Any, n: int) -> Array:
             f"groups={groups!r} is a string; give one group per row, such as the column "
             f"X[{groups!r}] of a data frame, and drop this column from X."
         )
-    cells = np.asarray(groups, dtype=object).ravel().tolist()
-    if any(map(is_missing, cells)):
+    groups, missing = plain_array("groups", groups)
+    if missing.any():
         raise ValueError(
-            "groups holds missing values; give each row a group, if necessary its own."
+            f"groups holds missing values (row {int(missing.argmax())}); give each row a group, "
+            "if necessary its own."
         )
-    groups = np.asarray(groups)
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}; give one group per row, shape ({n},).")
     try:
         numbers = np.unique(groups, return_inverse=True)[1]
     except TypeError as error:
         raise ValueError(
-            "groups holds labels of several kinds; convert all to one type (e.g. text)."
+            "groups holds values that cannot be sorted; convert all to text or whole numbers."
         ) from error
     if numbers.max() == 0:
         raise ValueError("groups has one group only, which cannot be held out; give at least two.")

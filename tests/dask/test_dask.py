@@ -302,8 +302,8 @@ def test_bad_rows_are_named():
     ones = np.array(["a"] * N)
     cases = [
         (bad, y, None, None, r"X contains NaN in column 2"),
-        (X, with_value(np.arange(N) % 2 + 0.0, np.nan), None, None, "y holds nan"),
-        (X, with_value(y.astype(object), None), None, None, "y holds None"),
+        (X, with_value(np.arange(N) % 2 + 0.0, np.nan), None, None, "y of a chunk has no label"),
+        (X, with_value(y.astype(object), None), None, None, "y of a chunk has no label"),
         (X, y, with_value(weights, -1.0), None, r"sample_weight holds -1\.0"),
         (X, y, None, with_value(degrees, 2.0), r"membership holds 2\.0"),
         (X, y, None, soft[:, :3], "membership has 3 columns.*5"),

@@ -325,7 +325,7 @@ def test_bad_input_is_named(near):
         (with_value("r", nan), {}, "X contains NaN in column 'r'"),
         (with_value("r", "null"), {}, "featuresCol: column 'r' holds a null"),
         (with_value("word", "null"), {}, "labelCol: column 'word' holds a null.*dropna"),
-        (with_value("real", nan), {"labelCol": "real"}, "y holds nan"),
+        (with_value("real", nan), {"labelCol": "real"}, "y of a chunk has no label"),
         (with_value("weight", "-1D"), {"weightCol": "weight"}, r"sample_weight holds -1\.0"),
         (with_value("degree", "2D"), {"degreeCol": "degree"}, r"membership holds 2\.0"),
         (near, {"degreeCol": SOFT[:3]}, "membership has 3 columns.*5"),

@@ -237,7 +237,10 @@ def test_ordinary_tables_are_not_taken_for_copies():
         (np.array([1, "a", 2] * 50, dtype=object), "several kinds"),
         (["a", "b", np.nan] * 50, "groups holds missing values"),
         (pd.Series([1, 2, None] * 50, dtype="Int64"), "groups holds missing values"),
-        (np.array([1.0, 2.0, np.nan] * 50), "groups holds missing values; give each row a group"),
+        (
+            np.array([1.0, 2.0, np.nan] * 50),
+            r"groups holds missing values \(row 2\); give each row a group",
+        ),
     ],
     ids=["one", "short", "mixed", "gap in a list", "NA", "missing"],
 )

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._rows import match_labels
+from fuzzytwin._rows import label_array
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import Scales, blocks
 from fuzzytwin.committee._fit import fit_rows
@@ -242,9 +242,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
             If X is a data frame and one of its columns gives the labels away, or if labels differ
             only in case or spaces.
         """
-        y = match_labels(X, y)
         fit_rows(self, X, y, sample_weight, membership, groups)
-        warn_of_labels(X, column_or_1d(y), columns_of(self.preprocessor_))
+        warn_of_labels(X, column_or_1d(label_array(y)), columns_of(self.preprocessor_))
         return self
 
     def predict(self, X: Any) -> Array:

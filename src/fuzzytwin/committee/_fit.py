@@ -33,7 +33,7 @@ from fuzzytwin._params import (
     set_fitted_attributes,
 )
 from fuzzytwin._passes import SumOverChunks, in_memory
-from fuzzytwin._rows import Rows, plain_labels, validate_rows
+from fuzzytwin._rows import Rows, check_rows, label_array, validate_rows
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import limited_blas
@@ -99,9 +99,10 @@ def fit_rows(
     Return the result and, unless ``noise=None``, the leave-one-out values (n, K, M) of all rows.
     """
     check_parameters(model)
+    check_rows(X)
     preprocessor = fit_preprocessor(X)
     numbers = X if preprocessor is None else preprocessor.transform(X)
-    rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups)
+    rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups, table=X)
     warn_of_leakage(rows, "probabilities and prediction sets")
     loo_values = None
     degrees = None
@@ -383,7 +384,7 @@ def _label_degrees(noise: NoiseModel, F: Array, y: Any, classes: Array) -> Array
 
     A class is dropped if all of its rows have weight 0.
     """
-    y = column_or_1d(plain_labels(y))
+    y = column_or_1d(label_array(y))
     is_dropped = ~np.isin(y, classes)
     codes = np.zeros(len(y), dtype=np.intp)
     codes[~is_dropped] = np.searchsorted(classes, y[~is_dropped])

@@ -76,7 +76,7 @@ def training_loo_scores(
         rows = validate_rows(model, X, y, sample_weight, membership, groups=groups, first=False)
     else:
         numbers = as_numbers(model, X)
-        rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups)
+        rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups, table=X)
     with limited_blas():
         chunk, merged = merge_copies(rows)
         stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)

@@ -16,15 +16,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._params import check_choice
 from fuzzytwin._rows import (
-    check_none_missing,
     check_rows,
     check_weights,
     encode,
     encode_groups,
-    is_missing,
     is_name,
-    match_labels,
-    plain_labels,
+    label_array,
     warn_of_other_order,
 )
 from fuzzytwin._utils.notices import warn_user
@@ -173,6 +170,7 @@ def find_label_issues(
     """
     check_labels_option(labels)
     check_rows(X)
+    warn_of_other_order(X, y=y, votes=votes, sample_weight=sample_weight, groups=groups)
     index = next((part.index for part in (X, y) if hasattr(part, "iloc")), None)
     if is_name(y):
         X, y = _split_target(X, y)
@@ -182,7 +180,6 @@ def find_label_issues(
     y = _check_labels(X, y, votes)
     if votes is not None:
         _check_votes_options(labels, estimator)
-        warn_of_other_order(X, votes, "votes")
         report = _from_votes(estimator, X, y, votes, sample_weight, groups)
         return replace(report, index=index)
     classes, codes = encode(y, None)
@@ -251,7 +248,7 @@ def _split_target(X: Any, target: str) -> tuple[Any, Any]:
             "themselves, one for each row, or a data frame X."
         )
     rows, columns = _split_columns(X, [target], f"y={target!r}")
-    return rows, np.asarray(plain_labels(columns[target]))
+    return rows, columns[target]
 
 
 def _split_columns(X: Any, names: list[Any], parameter: str) -> tuple[Any, Any]:
@@ -293,9 +290,8 @@ def _check_labels(X: Any, y: Any, votes: Any) -> Array | None:
         if votes is None:
             raise ValueError("y is missing; give the labels, or votes=... of several annotators.")
         return None
-    y = column_or_1d(match_labels(X, y))
+    y = column_or_1d(label_array(y))
     check_consistent_length(X, y, votes)
-    check_none_missing(np.array([is_missing(label) for label in y.tolist()]))
     return np.asarray(y)
 
 
@@ -477,6 +473,8 @@ def _from_votes(
     codes, classes, names = read_votes(votes, None, y)
     check_consistent_length(X, codes)
     n_rows, n_classes = len(codes), len(classes)
+    weight = check_weights(sample_weight, n_rows)
+    groups = None if groups is None else encode_groups(groups, n_rows)
     if n_rows < n_classes:
         raise ValueError(
             f"votes holds {n_classes} labels for {n_rows} rows; give more rows, or leave out rare "
@@ -493,7 +491,7 @@ def _from_votes(
 
     def leave_one_out(memberships: Array) -> Array:
         """Fit the committee to soft labels, and predict each row without itself."""
-        rows = (numbers, _hard_labels(memberships), sample_weight, memberships, groups)
+        rows = (numbers, _hard_labels(memberships), weight, memberships, groups)
         fit_rows(model, *rows)
         return np.asarray(model.loo_proba(*rows))
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from fuzzytwin._params import Constraint, check_bool, check_params
-from fuzzytwin._rows import check_weights
+from fuzzytwin._rows import check_weights, label_array
 from fuzzytwin._utils.types import Array, Matrix, canonical
 from fuzzytwin.core.moments import ClassMoments
 from fuzzytwin.core.solvers import ClassMeans, ClassSummary, choose_solver
@@ -51,7 +51,7 @@ class Membership(BaseEstimator, ABC):
         """
         self.check()
         X = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
-        classes, codes = np.unique(column_or_1d(y), return_inverse=True)
+        classes, codes = np.unique(column_or_1d(label_array(y)), return_inverse=True)
         check_consistent_length(X, codes)
         weight = check_weights(sample_weight, len(codes))
         s = np.ones(len(codes)) if weight is None else weight

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from fuzzytwin._params import set_fitted_attributes
-from fuzzytwin._rows import validate_rows
+from fuzzytwin._rows import label_array, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.memberships._degrees import compute_degrees
 from fuzzytwin.memberships._registry import check_membership
@@ -165,7 +165,7 @@ class MembershipWeighted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         degrees, _ = compute_degrees(method, rows, rows.X)
         mu = np.ones(len(rows)) if degrees is None else degrees
         weight = mu if rows.weight is None else rows.weight * mu
-        fitted = clone(self.estimator).fit(X, y, sample_weight=weight, **routed)
+        fitted = clone(self.estimator).fit(X, label_array(y), sample_weight=weight, **routed)
         set_fitted_attributes(
             self,
             estimator_=fitted,

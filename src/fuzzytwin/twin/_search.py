@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._params import check_choice, set_fitted_attributes
-from fuzzytwin._rows import Rows, validate_rows
+from fuzzytwin._rows import Rows, label_array, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
@@ -222,7 +222,9 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         axes = check_axes(self, has_degrees=membership is not None)
         check_choice("selection", self.selection, SELECTIONS)
         shared, settings = shared_parameters(self, axes)
-        rows = validate_rows(self, X, y, sample_weight, membership)
+        rows = validate_rows(self, X, y, sample_weight, membership, groups=groups)
+        groups = rows.groups
+        rows = replace(rows, groups=None)  # the folds hold them out
         possible = possible_solvers(self, axes)
         solver = choose_solver(settings, rows, possible)
         original = rows
@@ -250,7 +252,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
             best_params = results["params"][best_index]
             start = time.perf_counter()
             best_model = FuzzyTwinSVC(**shared | best_params | {"solver": self.solver})
-            best_model.fit(X, y, sample_weight, membership, groups)
+            best_model.fit(X, label_array(y), rows.weight, membership, groups)
             refit_time = time.perf_counter() - start
         set_fitted_attributes(
             self,

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._duplicates import warn_of_duplicates, warn_of_leakage
 from fuzzytwin._passes import SumOverChunks
-from fuzzytwin._rows import Rows, validate_rows
+from fuzzytwin._rows import Rows, label_array, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
@@ -337,7 +337,7 @@ class MomentClassifier(PlaneClassifier):
             raise ValueError(
                 "classes=None in the first call of partial_fit; give all labels that will occur."
             )
-        classes = np.unique(classes)
+        classes = np.unique(label_array(classes, "classes"))
         if len(classes) < 2:
             raise ValueError(f"classes={classes!r} has one class only; give at least two labels.")
         if fitted_classes is not None and not np.array_equal(classes, fitted_classes):
