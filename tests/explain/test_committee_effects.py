@@ -10,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.explain import (
-    column_correlations,
     column_effects,
     explain,
     row_effects,
@@ -47,8 +46,6 @@ def test_effects_are_changes_of_probabilities(model):
     np.testing.assert_allclose(found.mean(axis=0), effects, atol=1e-12)
     np.testing.assert_allclose(abs(found).mean(axis=0), strengths, atol=1e-12)
     np.testing.assert_allclose(effects.sum(axis=0), 0, atol=1e-12)
-    u = column_correlations(model, X)
-    np.testing.assert_allclose(u, np.corrcoef(model.predict_proba(X).T, X.T)[:3, 3:], atol=1e-9)
 
 
 def test_a_pipeline_with_gaps_and_categories_is_explained_by_its_columns():

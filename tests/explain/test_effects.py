@@ -15,7 +15,6 @@ from sklearn.svm import LinearSVC
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, FuzzyTwinSVCCV, LeastSquaresTwinSVC, TwinSVC
 from fuzzytwin.explain import (
-    column_correlations,
     column_effects,
     explain,
     row_effects,
@@ -187,20 +186,23 @@ def test_signs_agree_with_columns_moved_in_front_of_a_scaler(kernel, load):
     assert strengths.shape == effects.shape
 
 
+def correlations(model, X, sample_weight=None):
+    """Correlations (K, d) that `explain` gives: in the order of classes and columns."""
+    frame = explain(model, X, sample_weight=sample_weight, as_frame=True)
+    frame["position"] = frame["name"].str.extract(r"(\d+)").astype(int)
+    return frame.pivot(index="class", columns="position", values="correlation").to_numpy()
+
+
 def test_correlations_are_those_of_columns_and_memberships():
     X, y = CANCER
     w = np.arange(len(y)) % 3
     model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
-    found = column_correlations(model, X, w)
+    found = correlations(model, X, w)
     u = model.predict_proba(np.repeat(X, w, axis=0))
     expected = np.corrcoef(u.T, np.repeat(X, w, axis=0).T)[:2, 2:]
     np.testing.assert_allclose(found, expected, atol=1e-9)
-    # Where effects hold similar columns, the two may differ in sign; a page shows both.
-    names = [c["name"] for c in explain(model, X)[0]["columns"]]
-    values = {c["name"]: c["correlation"] for c in explain(model, X)[0]["columns"]}
-    assert values[names[0]] == pytest.approx(column_correlations(model, X)[0, int(names[0][1:])])
     constant = np.column_stack([X[:, :2], np.ones(len(y))])
-    assert not column_correlations(FuzzyTwinSVC().fit(constant, y), constant)[:, 2].any()
+    assert not correlations(FuzzyTwinSVC().fit(constant, y), constant)[:, 2].any()
 
 
 @pytest.mark.parametrize("model", [LeastSquaresTwinSVC(), TwinSVC(), GEPSVC()])

@@ -50,7 +50,7 @@ IMPORTS = {
     "ValidationSurfaceDisplay",
     "fuzzytwin.label_issues": "Annotators LabelIssueDisplay LabelIssueReport "
     "find_label_issues soft_labels",
-    "fuzzytwin.explain": "column_correlations column_effects explain row_effects",
+    "fuzzytwin.explain": "column_effects explain row_effects",
     "fuzzytwin.datasets": "list_uci load_uci make_ndc make_xor",
     "fuzzytwin.cli": "main run",
     "fuzzytwin.demo": "main",

@@ -109,38 +109,8 @@ def _effects(opened: OpenedModel, w: Array) -> tuple[Array, Array]:
     return effects, strengths
 
 
-def column_correlations(model: Any, X: Any, sample_weight: Any = None) -> Array:
-    """Correlate every column with the memberships that a model predicts.
-
-    An effect moves one column and keeps the others, but a correlation includes columns that vary
-    together with it. If columns carry nearly the same information, such as radius and area, the two
-    can differ in sign: the model then uses the difference of the columns.
-
-    Parameters
-    ----------
-    model, X, sample_weight
-        As for `column_effects`, whose sample of the rows is used.
-
-    Returns
-    -------
-    ndarray of shape (K, d)
-        0 for constant columns and memberships.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fuzzytwin import FuzzyTwinSVC
-    >>> from fuzzytwin.explain import column_correlations
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> model = FuzzyTwinSVC().fit(X, X[:, 0] > 0)
-    >>> column_correlations(model, X)[1].round(2)
-    array([0.91, 0.  ])
-    """
-    return _correlations(*_sampled(open_model(model, X), sample_weight))
-
-
 def _correlations(opened: OpenedModel, w: Array) -> Array:
-    """Correlate the columns of a sample of rows with its memberships."""
+    """Correlate the columns of a sample of rows with its memberships, 0 for constant ones."""
     Z = opened.rows
     u = _memberships(opened.estimator, Z)
     Z = Z - w @ Z
@@ -356,10 +326,12 @@ def explain(
         - "vagueness": mean width of its planes' values at its own rows, in units of the margin, 0
           for crisp planes.
         - "columns": a dict for each column, the strongest first, with "name", "effect" and
-          "strength" (see `column_effects`), "correlation" (see `column_correlations`) and
+          "strength" (see `column_effects`), "correlation" (of the column with the membership) and
           "vagueness" (its contribution to that of the class, 0 for kernels). "column" is the column
           of X, "value" the value of a category, and "deviation" the standard deviation of a number.
-          The last two are None if they do not apply.
+          The last two are None if they do not apply. An effect moves one column and keeps the
+          others, but a correlation includes columns that vary together with it. If columns carry
+          nearly the same information, such as radius and area, the two can differ in sign.
 
         The data frame has a row for each class and column.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._noise import (
     MIN_SUGGESTED,
-    NORMAL_95,
     TAIL_95,
     estimate_noise_matrix,
     suggest,
@@ -35,7 +33,6 @@ from fuzzytwin.tables._columns import Column
 COLUMNS = ("given_label", "suggested_label", "label_quality", "is_label_issue", "rank")
 MIN_ISSUES_TO_WARN = 5  # of one label
 MAX_LISTED = 12  # classes or annotators in `summary`
-MAX_SHOWN = 10  # rows in a notebook
 MAX_CLEAN_SHARE = 0.01  # of label errors, if reviews found that nothing is wrong
 QUESTION = (
     "Whether rows beyond the boundary of their class are errors depends on how the labels arose, "
@@ -118,8 +115,6 @@ class LabelIssueReport:
         Expected number of label errors, the sum of ``1 - label_quality``. NaN if it is unknown.
     n_errors_if_accepted : float
         Expected number of label errors if all suggestions are accepted.
-    n_errors_if_accepted_interval : tuple of float
-        Its 95% confidence interval.
     noise_matrix : ndarray of shape (K, K)
         Share of the rows of each true class (row) that have each label (column). Rows sum to 1.
     row_names : ndarray of shape (n,)
@@ -208,25 +203,6 @@ class LabelIssueReport:
             return float("nan")
         rows = np.arange(len(self.codes))
         return float((1.0 - np.clip(self.posterior[rows, self._suggested_codes], 0.0, 1.0)).sum())
-
-    @property
-    def n_errors_if_accepted_interval(self) -> tuple[float, float]:
-        """Return the 95% interval of the number of label errors if suggestions are accepted.
-
-        Rows without a suggestion keep their errors, and suggestions have errors of their own.
-        """
-        low, high = self.n_errors_interval
-        changed = np.flatnonzero(self._suggested_codes != self.codes)
-        if not (self.separable and len(changed)):
-            return low, high
-        n_corrected = float((1 - self.label_quality[changed]).sum())
-        p_wrong = np.clip(1 - self.posterior[changed, self._suggested_codes[changed]], 0.0, 1.0)
-        n_wrong = float(p_wrong.sum())
-        margin = NORMAL_95 * float(np.sqrt((p_wrong * (1 - p_wrong)).sum()))
-        least = max(low - n_corrected, 0.0) + max(n_wrong - margin, 0.0)
-        most = max(high - n_corrected, 0.0) + min(n_wrong + margin, float(len(changed)))
-        expected = self.n_errors_if_accepted
-        return min(least, expected), max(most, expected)
 
     @cached_property
     def noise_matrix(self) -> Array:
@@ -502,11 +478,7 @@ class LabelIssueReport:
         now = _rounded(self.n_errors)
         if left == now:
             return f"{having} {accepting} would hardly change the number of errors."
-        low, high = self.n_errors_if_accepted_interval
-        return (
-            f"{having} {accepting} would leave about {left} errors (95% interval {low:,.0f} to "
-            f"{high:,.0f}) instead of {now}."
-        )
+        return f"{having} {accepting} would leave about {left} errors instead of {now}."
 
     @property
     def _suggested_if(self) -> str:
@@ -546,20 +518,6 @@ class LabelIssueReport:
 
     def __repr__(self) -> str:
         return f"<LabelIssueReport: {self.headline()}>"
-
-    def _repr_html_(self) -> str:
-        """Show the headline and the worst label issues in a notebook."""
-        rows = [row for row in self.ranked_rows if self.is_label_issue[row]]
-        names = self.row_names if self.index is None else _as_array(self.index)
-        head = "".join(f"<th>{name}</th>" for name in ("row", *COLUMNS[:3]))
-        body = ""
-        for row in rows[:MAX_SHOWN]:
-            cells = (names[row], self.given_labels[row], self.suggested_labels[row])
-            texts = [*(escape(str(cell)) for cell in cells), f"{self.label_quality[row]:.2f}"]
-            body += f"<tr>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        more = f"<p>... and {len(rows) - MAX_SHOWN:,} more</p>" if len(rows) > MAX_SHOWN else ""
-        return f"<p>{escape(self.headline())}</p>{table if rows else ''}{more}"
 
 
 def ranks(label_quality: Array) -> Array:
