@@ -23,17 +23,7 @@ def some(n=60, seed=0):
     return {"a": rng.normal(y, 1.0, n), "b": rng.normal(0, 1, n), "y": np.where(y, "yes", "no")}
 
 
-QUICK = ("--model=planes", "--folds", "2")
-
-
-def crossed(n=400):
-    """Rows that no line tells apart, of uneven classes, ordered by a."""
-    rng = np.random.default_rng(1)
-    a, b = np.sort(rng.uniform(-1, 1, n)), rng.uniform(-1, 1, n)
-    return {"a": a, "b": b, "y": (a * b > 0.1).astype(int)}
-
-
-CURVED = ("--target", "y", "--kernel", "rbf", "--membership", "none")
+QUICK = ("--folds", "2")
 
 
 def refused(run, folder, *words, match):

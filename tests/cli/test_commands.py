@@ -8,6 +8,7 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from fuzzytwin import demo, store
 from fuzzytwin.datasets import list_uci, load_uci
@@ -65,9 +66,7 @@ def test_train_says_what_it_did(run, folder):
         gap=np.where(np.arange(60) % 3, 1.5 * np.arange(60), np.nan),
     )
     out = run("train", data, "--target", "y", *QUICK, "--drop", "b", "--report", "r.html")
-    assert re.search(r"^C\s+1\b", out, re.M)
-    assert re.search(r"^alpha\s+\S+", out, re.M)
-    assert "tuned inside" not in out
+    assert re.search(r"^model\s+committee of \d+, 60 landmarks", out, re.M)
     for column, kind in {
         "a": "number", "town": "category", "code": "code", "gap": "number",
         "name": "id", "same": "constant", "b": "dropped",
@@ -99,12 +98,11 @@ def test_report_escapes_what_tables_say(run, folder):
     columns = some()
     columns["<script>alert(1)</script>"] = columns.pop("a")
     columns["y"] = np.where(columns["y"] == "yes", "<b>x</b>", "no")
-    words = ("--folds", 2, "--membership", "none", "--report", "r.html")
+    words = (*QUICK, "--report", "r.html")
     run("train", table("t.csv", **columns), "--target", "y", *words)
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "<script>" not in page
     assert "<b>x</b>" not in page
-    assert "settings were compared by" in page
 
 
 def test_json_for_machines(run):
@@ -160,10 +158,10 @@ def test_weights_and_degrees(run):
     columns = {**some(), "w": np.arange(60) % 3}
     told = run("train", table("w.csv", **columns), "--target", "y", "--weight", "w", *QUICK)
     assert not re.search(r"^w ", told, re.M)
-    heavy = {name: np.repeat(values, np.arange(60) % 3) for name, values in columns.items()}
-    run("train", table("heavy.csv", **heavy), "--target", "y", "--drop", "w", *QUICK)
-    models = [store.load(f"{name}.skops")[-1] for name in ("w", "heavy")]
-    assert models[0].moments_.own.weight == pytest.approx(models[1].moments_.own.weight)
+    model = store.load("w.skops")
+    X = model[:-1].transform(pd.read_csv("w.csv")[["a", "b"]])
+    expected = clone(model[-1]).fit(X, columns["y"], sample_weight=columns["w"])
+    assert model[-1].loo_log_loss_ == pytest.approx(expected.loo_log_loss_)
 
 
 @pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
@@ -184,15 +182,13 @@ def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
     one, other = (pd.read_csv(folder / f"{name}.csv") for name in ("stream", "memory"))
     assert (one["label"] == other["label"]).all()
     np.testing.assert_allclose(one["probability_yes"], other["probability_yes"], rtol=1e-9)
-    run("train", data, "--target", "y", "--membership", "neighbor", "--force", code=2)
 
 
 def test_explain_and_info(run):
     columns = some()
-    run("train", table("t.csv", **columns), "--target", "y", "--planes", "fuzzy", "--folds", 2)
+    run("train", table("t.csv", **columns), "--target", "y", *QUICK)
     out = run("explain", "t.skops", "--limit", 1)
-    assert re.search(r"^a \(\+[\d.]+\)\s+[+]0\.\d+", out, re.M)  # b is noise
-    assert "vagueness" in out
+    assert re.search(r"^a \(\+[\d.]+\)\s+[+-]0\.\d+", out, re.M)  # b is noise
     assert "t.csv, 60 rows" in run("info", "t.skops")
     assert "bundled datasets" in run("info")
 
@@ -200,8 +196,10 @@ def test_explain_and_info(run):
 def test_explain_shows_digits_of_small_effects(run):
     rng = np.random.default_rng(0)
     y = [f"c{k}" for k in np.arange(200) % 20]
-    data = table("t.csv", y=y, **{f"x{j}": rng.normal(size=200).tolist() for j in range(4)})
-    run("train", data, "--target", "y", "--model=planes", "--folds", 2)
+    data = table(
+        "t.csv", y=y, **{f"x{j}": rng.normal(np.arange(200) % 20 / 4).tolist() for j in range(4)}
+    )
+    run("train", data, "--target", "y", *QUICK)
     effects = re.findall(r"^x\d \(\S+\)\s+([+-]0\.\d+)", run("explain", "t.skops"), re.M)
     assert len(effects) == 80
     assert np.mean([float(effect) == 0 for effect in effects]) <= 0.05
@@ -215,7 +213,7 @@ def test_explain_without_and_with_rows(run):
     )
     for before, after in zip(held_out, at_rows, strict=True):
         effects = [{c["name"]: c["effect"] for c in e["columns"]} for e in (before, after)]
-        assert effects[0]["a"] == pytest.approx(effects[1]["a"], rel=0.3)  # planes do not overfit
+        assert effects[0]["a"] == pytest.approx(effects[1]["a"], rel=0.3)
     model = store.load("t.skops")
     store.save(model, "bare.skops")
     assert "explain bare.skops DATA" in run("explain", "bare.skops", code=2)

@@ -1,16 +1,19 @@
-"""``train --calibrate`` and ``predict --coverage``."""
+"""``predict --coverage``."""
 
 import json
 
 import pandas as pd
+from sklearn.pipeline import make_pipeline
 
+from fuzzytwin import FuzzyTwinSVC, store
+from fuzzytwin.tables import TablePreprocessor
 from tests.cli.helpers import QUICK, refused, some, table
 
 
 def test_sets_beside_labels(run, folder):
     rows = some(200)
     table("rows.csv", **rows)
-    run("train", "rows.csv", "--target", "y", *QUICK, "--calibrate", "--out", "model.skops")
+    run("train", "rows.csv", "--target", "y", *QUICK, "--out", "model.skops")
     run("predict", "model.skops", "rows.csv", "--coverage", "0.9", "--out", "out.csv")
     out = pd.read_csv("out.csv", keep_default_na=False)
     assert list(out.columns) == ["label", "set", "probability_no", "probability_yes"]
@@ -23,19 +26,19 @@ def test_sets_beside_labels(run, folder):
 
 
 def test_what_sets_need(run, folder):
-    table("rows.csv", **some())
-    run("train", "rows.csv", "--target", "y", *QUICK, "--out", "plain.skops")
+    data = table("rows.csv", **some())
+    frame = pd.read_csv(data)
+    plain = make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(frame[["a", "b"]], frame["y"])
+    store.save(plain, "plain.skops")
     coverage = "predict", "plain.skops", "rows.csv", "--coverage"
-    refused(run, folder, *coverage, "0.9", match="train it with --calibrate")
+    refused(run, folder, *coverage, "0.9", match="use train, or .* calibration='loo'")
     refused(run, folder, *coverage, "1.5", match="between 0 and 1")
-    calibrated = "train", "rows.csv", "--target", "y", "--calibrate", "--stream"
-    refused(run, folder, *calibrated, match="--no-stream")
 
 
 def test_sets_that_are_empty_or_lack_the_label_are_explained(run, folder):
     rows = some(200)
     table("rows.csv", **rows)
-    run("train", "rows.csv", "--target", "y", *QUICK, "--calibrate", "--out", "model.skops")
+    run("train", "rows.csv", "--target", "y", *QUICK, "--out", "model.skops")
     asked = "predict", "model.skops", "rows.csv", "--coverage", "0.3", "--out", "out.csv"
     for by_class in ("--no-class-conditional", "--class-conditional"):
         notes = json.loads(run(*asked, by_class, "--force", "--json"))["notes"]

@@ -114,8 +114,8 @@ def test_a_column_of_names_that_is_called_row(run, folder):
 
 
 def test_the_report_of_train_has_the_same_doubts(run, folder, data):
-    run("train", data, "--target", "diagnosis", "--id", "patient", "--model=planes", "--folds", 2,
-        "--report", "r.html")  # fmt: skip
+    run("train", data, "--target", "diagnosis", "--id", "patient", *QUICK, "--report",
+        "r.html")  # fmt: skip
     page = (folder / "r.html").read_text(encoding="utf-8")
     found = json.loads(
         run("label-issues", data, "--target", "diagnosis", "--id", "patient", "--json")
@@ -135,7 +135,7 @@ def test_groups_do_not_vouch_for_each_other(run, folder):
     who = np.repeat(np.arange(60), 4)
     columns = {"a": a[who], "b": b[who], "patient": [f"p{i}" for i in who], "y": given[who]}
     table("t.csv", **columns)
-    run("train", "t.csv", "--target", "y", "--groups", "patient", "--model=planes", "--report",
+    run("train", "t.csv", "--target", "y", "--groups", "patient", *QUICK, "--report",
         "r.html")  # fmt: skip
     page = (folder / "r.html").read_text(encoding="utf-8")
     listed = [int(row) for row in re.findall(r"<tr><th>(\d+)</th><td class=\"words\">", page)]

@@ -94,22 +94,6 @@ def _predicted(run, data):
     return "p.csv"
 
 
-@pytest.mark.parametrize(
-    ("given", "kind"),
-    [((), "committee"), (("--kernel", "rbf"), "search"), (("--model=planes",), "planes"),
-     (("--model", "planes"), "planes")],
-)  # fmt: skip
-def test_options_of_planes_ask_for_planes(run, folder, given, kind):
-    table("t.csv", **some(40))
-    words = ("train", "t.csv", "--target", "y", "--folds", 2, "--membership", "none")
-    words = words if kind == "search" else words[:-2]
-    assert json.loads(run(*words, *given, "--json"))["tuned"] == (kind == "search")
-    assert store.read_metadata("t.skops")["metadata"]["model"] == kind
-    refused(run, folder, *words[:6], "--model", "committee", "--kernel", "rbf", "--force",
-            match="--kernel cannot be used with --model committee")  # fmt: skip
-    refused(run, folder, *words[:6], "--model", "forest", match="'forest' is not one of committee")
-
-
 # Rows that belong together
 
 
@@ -279,17 +263,3 @@ def test_rows_that_repeat_are_noticed_once(run, command):
     out = words_of(run(command, "t.csv", "--target", "y", "--groups", "who", *more,
                        *(["--force"] * (command == "train"))))  # fmt: skip
     assert "equal another" not in out
-
-
-@pytest.mark.parametrize(
-    ("more", "value"),
-    [
-        ((), "probability"),
-        (("--model", "planes"), "membership"),
-        (("--membership", "none"), "membership"),
-        (("--model", "planes", "--calibrate"), "probability"),
-    ],
-)
-def test_effects_are_on_what_the_model_gives(run, more, value):
-    run("train", table("t.csv", **some(60)), "--target", "y", "--folds", 2, *more)
-    assert f"change of the mean {value} of" in words_of(run("explain", "t.skops"))

@@ -115,7 +115,7 @@ def test_labels_are_told_apart_to_the_last_digit(run, words):
     frame["y"] = frame["y"].astype(float if "." in words[0] else int)
     frame.to_parquet("t.parquet")
     assert evaluate(run, "t.skops", "t.parquet")["accuracy"] == 1.0
-    run("train", "t.csv", "--target", "y", "--model=planes", "--stream", "--out", "s.skops")
+    run("train", "t.csv", "--target", "y", *QUICK, "--stream", "--out", "s.skops")
     assert labels(run, "s.skops", "t.csv") == list(columns["y"])
 
 
@@ -310,8 +310,8 @@ def test_predictions_are_what_their_name_says(run, stream):
             data = gzip.decompress(data)
         if "sv" in ending.lower():
             mark = b"\t" if "tsv" in ending else b","
-            assert data.splitlines()[0] == mark.join([b"key", b"label", b"membership_no",
-                                                      b"membership_yes"])  # fmt: skip
+            assert data.splitlines()[0] == mark.join([b"key", b"label", b"probability_no",
+                                                      b"probability_yes"])  # fmt: skip
             assert data.count(mark) == 3 * 61
         else:
             read = pd.read_parquet if ending == "parquet" else pd.read_feather

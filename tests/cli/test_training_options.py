@@ -9,11 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedGroupKFold
 
-from fuzzytwin import FuzzyTwinSVCCV, store
-from fuzzytwin.experiment._estimators import check_streamable, make_estimator
-from fuzzytwin.experiment._rows import Settings
-from fuzzytwin.memberships import MEMBERSHIPS
-from fuzzytwin.memberships._registry import is_streamable
+from fuzzytwin import store
 from tests.cli.helpers import QUICK, refused, some, table
 
 
@@ -98,8 +94,6 @@ def test_balanced_accuracy_leads_with_its_interval(run, folder):
     assert [name for _, name in large][1:3] == ["ROC AUC", "accuracy"]
     assert large[4][1] == "average precision of class rare"
     assert 'class="warning"' in body
-    assert "--class-weight balanced" in out
-    assert "<code>--class-weight balanced</code>" in body
 
 
 def test_evaluate_gives_every_measure(run):
@@ -120,7 +114,7 @@ def test_evaluate_gives_every_measure(run):
 
 def test_class_weights_find_the_rare_class(run):
     data = table("t.csv", **rare())
-    words = ("train", data, "--target", "y", *QUICK, "--membership", "entropy", "--json", "--force")
+    words = ("train", data, "--target", "y", *QUICK, "--json", "--force")
 
     def found(*more):
         told = json.loads(run(*words, *more))
@@ -149,28 +143,6 @@ def test_class_weights_of_numbered_classes(run, folder):
         match = "names the unknown class ''" if wrong == "=3" else "LABEL=WEIGHT"
         refused(run, folder, *words, "--class-weight", wrong, match=match)
     refused(run, folder, *words, "--class-weight", "2=3", match="'2'; the classes are 0, 1")
-
-
-def test_membership_names_for_imbalance(run):
-    data = table("t.csv", **rare())
-    words = ("train", data, "--target", "y", *QUICK, "--json", "--force", "--membership")
-    recall = {}
-    for name in ("entropy", "entropy_balanced"):
-        told = json.loads(run(*words, name))
-        assert told["parameters"]["membership"] == name
-        recall[name] = {e["class"]: e["sensitivity"] for e in told["score"]["per_class"]}["rare"]
-    assert recall["entropy_balanced"] > recall["entropy"] + 0.3
-
-
-def test_the_search_obeys_the_score(run, folder):
-    data = table("t.csv", **rare(400))
-    words = ("train", data, "--target", "y", "--folds", 3, "--membership", "none", "--force")
-    told = json.loads(run(*words, "--report", "r.html", "--json"))
-    assert told["scoring"] == "balanced_accuracy"  # what is headlined
-    plain = json.loads(run(*words, "--scoring", "accuracy", "--json"))
-    assert told["score"]["balanced_accuracy"] > plain["score"]["balanced_accuracy"] + 0.1
-    assert "compared by balanced accuracy" in (folder / "r.html").read_text(encoding="utf-8")
-    refused(run, folder, *words, "--scoring", "acuracy", match="'acuracy' is not a scorer.*roc_auc")
 
 
 @pytest.mark.parametrize("given", [("--id", "name"), ()])
@@ -207,8 +179,7 @@ def test_id_is_no_feature_and_may_lack_values(run, folder):
             match="no column 'z'")  # fmt: skip
 
 
-@pytest.mark.parametrize("search", [True, False])
-def test_groups_stay_in_one_fold(run, monkeypatch, search):
+def test_groups_stay_in_one_fold(run, monkeypatch):
     data = table("t.csv", **patients())
     seen = []
     split = StratifiedGroupKFold.split
@@ -219,17 +190,16 @@ def test_groups_stay_in_one_fold(run, monkeypatch, search):
             yield train, test
 
     monkeypatch.setattr(StratifiedGroupKFold, "split", watched)
-    words = ["--folds", 3, "--membership", "none"] if search else list(QUICK)
-    told = json.loads(run("train", data, "--target", "y", "--groups", "patient", *words, "--json"))
+    told = json.loads(run("train", data, "--target", "y", "--groups", "patient", *QUICK, "--json"))
     assert told["groups"] == "patient"
     assert "patient" not in [column["name"] for column in told["schema"]["columns"]]
-    assert len(seen) == (3 + 4 * 3 if search else 2)  # inner folds: in each fold, and at the end
+    assert len(seen) == 2
     assert not any(both for _, both in seen)
 
 
 def test_groups_change_what_is_measured(run):
     data = table("t.csv", **patients(traits=40))
-    words = ("train", data, "--target", "y", "--model=planes", "--json", "--force")
+    words = ("train", data, "--target", "y", "--json", "--force")
     leaky = json.loads(run(*words, "--drop", "patient"))["score"]
     honest = json.loads(run(*words, "--groups", "patient"))["score"]
     assert honest["balanced_accuracy"] < leaky["balanced_accuracy"] - 0.2
@@ -252,38 +222,12 @@ def test_groups_that_cannot_be_kept_apart(run, folder):
     refused(run, folder, *words, "b", "--stream", match="--groups needs all rows in memory")
 
 
-@pytest.mark.parametrize("name", MEMBERSHIPS)
-def test_streams_refuse_memberships_that_need_all_rows_by_asking_them(name, monkeypatch):
-    words = r"needs all rows in memory; use none, center or hyperplane, or --no-stream"
-    settings = Settings(target="y", membership=name)
-    if is_streamable(MEMBERSHIPS[name]()):
-        check_streamable(settings)
-        monkeypatch.setitem(MEMBERSHIPS, name, lambda: lambda X, y, s: s)  # another of that name
-    with pytest.raises(ValueError, match=words):
-        check_streamable(settings)
-
-
-def test_train_tries_the_memberships_that_the_search_tries():
-    given = {"settings": Settings(target="y", model="search"), "y": np.arange(4) % 2, "folds": 2}
-    tried = make_estimator(**given, neighbors=True).memberships
-    assert tuple(tried) == FuzzyTwinSVCCV().memberships
-    without = [m for m in tried if m is None or is_streamable(MEMBERSHIPS[m]())]
-    assert make_estimator(**given, neighbors=False).memberships == without == tried[:3]
-
-
-@pytest.mark.parametrize(
-    ("rows", "search"),
-    [(2, "--model=search"), (3, "--model=search"), (2, "--model=planes"), (5, "--model=planes")],
-)
-def test_every_class_has_few_rows(run, folder, rows, search):
+@pytest.mark.parametrize("rows", [3, 5])
+def test_every_class_has_few_rows(run, rows):
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b", "c"], rows)
     data = table("t.csv", x=rng.normal(size=3 * rows) + 3 * (y == "a"), z=np.arange(3 * rows), y=y)
-    words = ("train", data, "--target", "y", search, "--report", "r.html")
-    if rows == 2 and search == "--model=search":
-        refused(run, folder, *words, match="class 'a' has 2 rows; .*--model committee")
-        return
-    out = run(*words)
+    out = run("train", data, "--target", "y", "--report", "r.html")
     assert f"{rows}-fold cross-validation" in out
 
 
@@ -313,12 +257,11 @@ def test_class_names_that_are_markup(run, folder, name):
     columns = some()
     columns["y"] = np.where(columns["y"] == "yes", name, "no")
     data = table("t.csv", **columns)
-    out = run("train", data, "--target", "y", "--folds", 2, "--membership", "none", "--report",
-              "r.html")  # fmt: skip
+    out = run("train", data, "--target", "y", *QUICK, "--report", "r.html")
     assert name in out
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert f"predicted {name.replace('<', '&lt;').replace('>', '&gt;')}" in page
-    assert page.count("data:image/png") == 2
+    assert page.count("data:image/png") == 4  # three curves, and the label quality
     assert name in run("explain", "t.skops", "--json").replace("\\\\", "\\")
 
 
@@ -371,13 +314,6 @@ def test_label_errors_are_modelled_if_asked_for(run, folder, stream):
     assert model.noise_matrix_[0, 1] == pytest.approx(0.2, abs=0.1)
     metadata = json.loads(run("train", data, *options, "--noise", "auto", "--json"))
     assert metadata["parameters"]["noise"] == "auto"
-
-
-@pytest.mark.parametrize("words", [("--model", "planes"), ("--kernel", "rbf")])
-def test_label_errors_are_modelled_by_the_committee_alone(run, folder, words):
-    table("t.csv", **some())
-    match = rf"--noise auto needs the committee; .* {words[0]}"
-    refused(run, folder, "train", "t.csv", "--target", "y", "--noise", "auto", *words, match=match)
 
 
 def test_other_noise_than_auto_is_refused_by_name(run, folder):

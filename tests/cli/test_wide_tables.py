@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from fuzzytwin import cli
 from tests.cli.helpers import QUICK, refused, some, table
@@ -23,41 +22,13 @@ def write_text(path, n=60, d=300):
     return path.name
 
 
-@pytest.mark.parametrize(
-    ("solver", "words"),
-    [
-        ("auto", ["--model=planes"]),
-        pytest.param("gram", ["--model=planes"], marks=pytest.mark.slow),
-        pytest.param("iterative", ["--model=planes"], marks=pytest.mark.slow),
-        ("auto", ["--membership", "center"]),
-    ],
-)
-def test_train_and_predict(run, folder, solver, words):
+def test_train_and_predict(run, folder):
     data = write_text(folder / "t.parquet")
-    facts = json.loads(
-        run("train", data, "--target", "y", "--solver", solver, "--json", "--folds", 3, *words)
-    )
+    facts = json.loads(run("train", data, "--target", "y", "--json", "--folds", 3))
     assert facts["score"]["accuracy"] > 0.7
     assert run("predict", "t.skops", data).count("\n") == 61
     assert "accuracy" in run("evaluate", "t.skops", data)
     assert run("explain", "t.skops")
-
-
-def test_a_solver_for_other_planes_is_refused(run, folder):
-    data = write_text(folder / "t.parquet")
-    text = run(
-        "train",
-        data,
-        "--target",
-        "y",
-        "--solver",
-        "gram",
-        "--planes",
-        "fuzzy",
-        "--model=planes",
-        code=2,
-    )
-    assert "solver='gram' has no widths" in " ".join(text.split())
 
 
 def write_embeddings(file, n=80, d=30):

@@ -39,17 +39,11 @@ def command(capsys, *words):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "model", ["committee", pytest.param("search", marks=pytest.mark.slow), "planes"]
-)
-def test_train_and_predict(path, model, capsys):
+def test_train_and_predict(path, capsys):
     words = ("train", path, "--target", "sick", "--numeric", "seen", "--folds", 2, "--json")
     facts = {}
     for name, option in (("memory", "--no-stream"), ("stream", "--stream")):
-        out = (
-            ("--model", model, "--membership", "none") if model == "search" else ("--model", model)
-        )
-        facts[name] = json.loads(command(capsys, *words, option, *out, "--out", f"{name}.skops"))
+        facts[name] = json.loads(command(capsys, *words, option, "--out", f"{name}.skops"))
         command(capsys, "predict", f"{name}.skops", path, "--out", f"{name}.parquet", option)
     memory, stream = facts["memory"], facts["stream"]
     for key in ("schema", "rows", "classes", "score", "notes"):

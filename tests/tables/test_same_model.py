@@ -129,7 +129,7 @@ def marked(column):
 
 
 PLAIN = ("csv", {"encoding": "utf-8"})
-ASKED = Settings("y", "planes", folds=2)
+ASKED = Settings("y", folds=2)
 
 
 def outcome(path):

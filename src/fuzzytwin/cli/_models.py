@@ -28,7 +28,7 @@ def predict(
     keep_all: bool = o.KEEP_ALL,
     coverage: float | None = o.option(
         "Also write prediction sets, which contain the true label with this probability, such as "
-        "0.9. Needs a committee, or a twin SVM trained with --calibrate.",
+        "0.9.",
         metavar="SHARE",
     ),
     class_conditional: bool | None = o.option(
@@ -45,8 +45,8 @@ def predict(
 ) -> None:
     """Predict labels, probabilities and prediction sets.
 
-    Prediction sets need --coverage. A twin SVM that is not calibrated gives memberships instead
-    of probabilities.
+    Prediction sets need --coverage. Twin SVMs that were saved from Python without calibration give
+    memberships instead of probabilities.
     """
     from fuzzytwin._utils.text import count
     from fuzzytwin.experiment._estimators import quiet
@@ -72,8 +72,8 @@ def predict(
             raise ValueError(f"--coverage {coverage} is not valid; use a number between 0 and 1.")
         if not hasattr(fitted[-1], "conformity_scores_"):
             raise ValueError(
-                f"--coverage needs a committee or a calibrated twin SVM, which {model} does not "
-                "contain; train it with --calibrate."
+                f"--coverage needs a model with prediction sets, which {model} does not have; use "
+                "train, or in Python a twin SVM with calibration='loo'."
             )
         class_conditional, note_on_coverage = _choose_coverage(
             metadata, coverage, class_conditional

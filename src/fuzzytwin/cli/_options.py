@@ -1,15 +1,10 @@
-"""Options that several commands share, as defaults of their arguments.
-
-The help names kernels, memberships and solvers as text, because importing their registries would
-make it slow. A test compares both.
-"""
+"""Options that several commands share, as defaults of their arguments."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
-from importlib import import_module
 from typing import Any
 
 import typer
@@ -29,20 +24,12 @@ flag = partial(option, default=False)
 number = partial(option, metavar="N")
 
 
-def one_of(help: str, registry: str, *choices: str) -> Any:
-    """Make an option with given choices, and with the names in a registry "module:variable".
-
-    The registry is imported only if the option is used.
-    """
+def one_of(help: str, *choices: str) -> Any:
+    """Make an option with given choices."""
 
     def check(value: str | None) -> str | None:
-        if value is not None:
-            names = list(choices)
-            if registry:
-                module, _, variable = registry.partition(":")
-                names += getattr(import_module(module), variable)
-            if value not in names:
-                raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}.")
+        if value is not None and value not in choices:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.")
         return value
 
     return option(help, metavar="NAME", callback=check)
@@ -79,7 +66,6 @@ KEEP_NA = flag("Treat NA, ?, NULL and so on as values: only empty cells are miss
 LABELS = one_of(
     "How the labels arose: annotated (people make errors where classes meet), observed (outcomes "
     "such as death: overlap of classes is no error), or auto  [default: auto]",
-    "",
     "auto",
     "annotated",
     "observed",
@@ -151,29 +137,8 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
 ALLOW_MISSING = flag("Treat columns that are not in the file as missing values.", "--allow-missing")
 KEEP_ALL = flag("Copy all columns of the table to the output.", "--keep-all")
-PLANES = one_of("Planes of a twin SVM: crisp, or fuzzy (with a width).", "", "crisp", "fuzzy")
-KERNEL = one_of(
-    "Kernel: linear, or rbf and others for nonlinear models.", "fuzzytwin.kernels:KERNELS"
-)
-MEMBERSHIP = one_of(
-    "How membership degrees are computed: none, center, hyperplane, neighbor, entropy, "
-    "intuitionistic, or one of these balanced by class size, such as entropy_balanced  "
-    "[default: chosen by the search]",
-    "fuzzytwin.memberships:MEMBERSHIPS",
-    "none",
-)
-SOLVER = one_of(
-    "Solver: moments, gram (fewer rows than columns), iterative (many sparse columns), or auto "
-    "(by the shape of the table).",
-    "fuzzytwin.core.solvers:SOLVERS",
-    "auto",
-)
 SEED = number("Random seed.", default=0)
 FOLDS = number("Number of cross-validation folds.", default=5, min=2)
-SCORING = option(
-    "Score to optimise: balanced_accuracy, roc_auc or another scorer of scikit-learn.",
-    metavar="NAME",
-)
 
 
 def _version(value: bool) -> None:

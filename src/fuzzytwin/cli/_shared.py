@@ -108,7 +108,9 @@ def write_table(path: Path, frame: Any, force: bool, reader: TableReader | None 
     write_tables(path, [table], force, **output_style(reader))
 
 
-def is_chunked(experiment: Experiment, stream: bool | None, needs_memory: Sequence[str]) -> bool:
+def is_chunked(
+    experiment: Experiment, stream: bool | None, needs_memory: Sequence[str] = ()
+) -> bool:
     """Return whether a table is read in chunks, with a note unless the user chose it.
 
     `needs_memory` are options that need all rows at once: with them, it is an error.

@@ -79,9 +79,8 @@ def short(label: object, width: int = 1000) -> str:
 def trained(metadata: JsonDict, out: Path, report: Path | None) -> None:
     """Show the result of `train`, how columns were used, and commands to try next."""
     score = metadata["score"]
-    tuned = ", tuned inside each fold" if metadata["tuned"] else ""
     rows = f"{metadata['rows']:,} rows: {_class_counts(metadata)}"
-    echo(short(rows, 400), f"\nMeasured by {score['how']}{tuned}:")
+    echo(short(rows, 400), f"\nMeasured by {score['how']}:")
     scores(score)
     thresholds(metadata["thresholds"])
     missed = score["missed_class"]
@@ -162,40 +161,16 @@ def _class_counts(metadata: JsonDict) -> str:
 def _parameters(metadata: JsonDict, *, members: bool) -> Iterator[tuple[str, str]]:
     """Yield the parameters of a model, and the members of a committee, a line for each."""
     chosen = metadata["parameters"]
-    if "members" in chosen:
-        marks = f", {metadata['landmarks']:,} landmarks" if metadata["landmarks"] else ""
-        yield "model", f"committee of {len(chosen['members'])}{marks}"
-        for member in chosen["members"] if members else ():
-            if member["weight"] >= MIN_WEIGHT:
-                yield "", f"{member['name']}: weight {member['weight']:.2f}"
-    else:
-        yield "planes", f"{chosen['planes']}, rule {chosen['rule']}"
-    if "kernel" in chosen:
-        gamma = chosen.get("gamma", "")
-        if isinstance(gamma, list):  # one for each column
-            gamma = f", gammas {min(gamma):.4g} to {max(gamma):.4g}"
-        elif gamma:
-            gamma = f", gamma {gamma:.4g}"
-        yield "kernel", f"{chosen['kernel']}{gamma}, {metadata['landmarks']:,} landmarks"
-    if metadata["degree"] or "membership" in chosen:
-        yield "membership", str(metadata["degree"] or chosen["membership"] or "none")
+    yield "model", f"committee of {len(chosen['members'])}, {metadata['landmarks']:,} landmarks"
+    for member in chosen["members"] if members else ():
+        if member["weight"] >= MIN_WEIGHT:
+            yield "", f"{member['name']}: weight {member['weight']:.2f}"
+    if metadata["degree"]:
+        yield "membership", str(metadata["degree"])
     if "noise" in chosen:
         yield "label noise", f"{chosen['noise']}: probabilities are those of the true label"
     if "class_weight" in chosen:
         yield "class weight", str(chosen["class_weight"])
-    if "C" in chosen:
-        yield "C", _penalties(chosen["C"], metadata["classes"])
-        alpha = chosen["alpha"]
-        yield "alpha", alpha if isinstance(alpha, str) else f"{alpha:.3g}"
-
-
-def _penalties(C: float | list[float], classes: dict[str, int]) -> str:
-    """Format C, one number or one for each class."""
-    if not isinstance(C, list):
-        return f"{C:g}"
-    if len(set(C)) == 1 or len(C) != len(classes):
-        return ", ".join(f"{c:g}" for c in dict.fromkeys(C))
-    return ", ".join(f"{label} {c:g}" for label, c in zip(classes, C, strict=True))
 
 
 def _kinds(columns: Iterable[JsonDict]) -> dict[str, list[str]]:

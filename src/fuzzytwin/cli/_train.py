@@ -18,16 +18,6 @@ def train(
     data: Path = o.DATA,
     target: str | None = o.TARGET,
     out: Path | None = o.file("Model file to write  [default: the name of DATA with .skops]"),
-    model: str | None = o.one_of(
-        "committee: no tuning, with probabilities; search: a tuned twin SVM; planes: a twin SVM "
-        "without tuning  [default: committee, or search if an option of twin SVMs is used]",
-        "",
-        *("committee", "search", "planes"),
-    ),
-    planes: str | None = o.PLANES,
-    membership: str | None = o.MEMBERSHIP,
-    kernel: str | None = o.KERNEL,
-    solver: str | None = o.SOLVER,
     class_weight: list[str] = o.option(
         "Class weights: balanced, or the weight of a label (may be repeated).",
         default=[],
@@ -35,14 +25,8 @@ def train(
     ),
     noise: str | None = o.one_of(
         "auto: estimate label noise during fitting, so that probabilities are those of the true "
-        "class (committee only).",
-        "",
+        "class.",
         "auto",
-    ),
-    scoring: str | None = o.SCORING,
-    calibrate: bool = o.flag(
-        "Calibrate a twin SVM. predict --coverage needs this, unless --model is committee.",
-        "--calibrate",
     ),
     weight: str | None = o.WEIGHT,
     degree: str | None = o.DEGREE,
@@ -69,30 +53,15 @@ def train(
     if out is None:
         ending = max((e for e in ENDINGS if data.name.lower().endswith(e)), key=len, default=" ")
         out = Path(f"{data.name[: -len(ending)] or 'model'}.skops")
-    plane_options: dict[str, Any] = {
-        "planes": planes, "kernel": kernel, "solver": solver, "membership": membership,
-        "scoring": scoring,
-    }  # fmt: skip
-    plane_options = {n: value for n, value in plane_options.items() if value is not None}
-    if model == "committee" and plane_options:
-        raise ValueError(f"--{next(iter(plane_options))} cannot be used with --model committee.")
-    kind = model or ("search" if plane_options else "committee")
-    if model is None and planes == "fuzzy":  # there is no search for these
-        kind = "planes"
-    if noise is not None and kind != "committee":
-        option = next((f"--{name}" for name in plane_options), f"--model {kind}")
-        raise ValueError(f"--noise {noise} needs the committee; it cannot be used with {option}.")
     settings = Settings(
-        target=target, model=kind, noise=noise,
-        class_weight=_class_weight(class_weight), calibrate=calibrate, weight=weight,
+        target=target, noise=noise, class_weight=_class_weight(class_weight), weight=weight,
         degree=degree, groups=groups, id=id_column, folds=folds, seed=seed, **table,
-        **plane_options,
     )  # fmt: skip
     store.import_skops()
     if target is not None:  # otherwise reading the table reports that it is missing
         shared.check_outputs([data], out, report, force)
     experiment = Experiment(str(data), settings, stream=stream)
-    streaming = shared.is_chunked(experiment, stream, ["--calibrate"] if calibrate else [])
+    streaming = shared.is_chunked(experiment, stream)
     with_label_issues = report is not None and not streaming
     with shared.progress(folds + 2 + with_label_issues) as bar:
         experiment.step = bar.begin

@@ -31,7 +31,6 @@ from fuzzytwin.experiment._curves import Curves, class_curves
 from fuzzytwin.experiment._effects import fold_effects, mean_effects
 from fuzzytwin.experiment._estimators import (
     check_streamable,
-    is_calibrated,
     make_estimator,
     quiet,
     rarest_class,
@@ -74,9 +73,7 @@ from fuzzytwin.tables._columns import label_key
 from fuzzytwin.tables._infer import spell
 from fuzzytwin.tables._parse import pa
 from fuzzytwin.tables._preprocessor import encode_rows, fitted_to_schema
-from fuzzytwin.twin._search import FuzzyTwinSVCCV
 
-MAX_NEIGHBOR_ROWS = 20_000  # with more, the search does not try neighbor memberships
 MAX_CURVES = 5  # the largest classes, if there are more than two
 MAX_EFFECTS = 50  # columns of each class whose effects are kept
 MAJORITY = "majority of the votes"
@@ -102,9 +99,9 @@ class Experiment:
         Whether to show the progress of the search for label issues.
     stream : bool, default=None
         Whether to read the rows in chunks. None for tables of more than 256 MiB of numbers. `rows`
-        are then only the first ones, from which columns are inferred, parameters tuned and scores
-        computed. The model is fitted to all rows, and all labels are checked. The result is the
-        same for tables of at most 256 MiB.
+        are then only the first ones, from which columns are inferred and scores computed. The model
+        is fitted to all rows, and all labels are checked. The result is the same for tables of at
+        most 256 MiB.
     """
 
     def __init__(
@@ -237,9 +234,7 @@ class Experiment:
         findings += duplicates(self.X) if rows.groups is None else []
         findings += self._annotator_columns()
         if self.stream and not self.table.complete:
-            tuned = " and parameters tuned" if self.settings.model == "search" else ""
-            values = {"rows": len(self.table), "tuned": tuned}
-            findings.append(Finding("sampled", values=values))
+            findings.append(Finding("sampled", values={"rows": len(self.table)}))
         return [*findings, *issues]
 
     @property
@@ -314,65 +309,30 @@ class Experiment:
         return readable_names(self.prepare)
 
     @cached_property
-    def fitted(self) -> Any:
-        """Return the estimator that is fitted to all rows, or the search of a model in memory."""
-        estimator, _ = self._plan
+    def model(self) -> Pipeline:
+        """Return the pipeline from the columns of the table to labels, fitted to all rows."""
+        committee = clone(self._plan[0])
         self.step("all rows")
         with quiet():
             if self.stream:
-                return self._fit_chunks(clone(estimator))
-            return clone(estimator).fit(self.X, self.rows.y, **self.rows.fit_params)
-
-    def _fit_chunks(self, estimator: Any) -> Any:
-        """Fit an estimator to all rows of a stream; its parameters are tuned on the first rows."""
-        rows = self.rows
-        n_tuned = None
-        if isinstance(estimator, FuzzyTwinSVCCV) or getattr(estimator, "kernel", "") != "linear":
-            n_tuned = len(rows.y) if rows.weight is None else float(rows.weight.sum())
-        if n_tuned is None or isinstance(estimator, FuzzyTwinCommittee):
-            return files.fit(estimator, self.chunks.arrays, classes=self.classes)
-        tuned = estimator.fit(self.X, rows.y, **rows.fit_params)
-        tuned = getattr(tuned, "best_estimator_", tuned)
-        model = clone(tuned)
-        phi = getattr(tuned, "landmark_map_", None)
-        if phi is not None:  # the first chunk of sorted rows would not be representative
-            model.set_params(n_landmarks=phi.landmarks, gamma=phi.gamma)
-        model = files.fit(model, self.chunks.arrays, classes=self.classes)
-        if isinstance(estimator, FuzzyTwinSVCCV):
-            # The ridge was tuned on fewer rows, and is proportional to their weight.
-            growth = float(model.moments_.own.weight.sum()) / n_tuned
-            model.set_params(alpha=tuned.alpha * growth)
-            phi = getattr(model, "landmark_map_", None)
-            model._fit_moments(model.moments_, model.classes_, phi)  # noqa: SLF001
-        return model
+                files.fit(committee, self.chunks.arrays, classes=self.classes)
+            else:
+                committee.fit(self.X, self.rows.y, **self.rows.fit_params)
+        return Pipeline([("prepare", self.prepare), ("model", committee)])
 
     @cached_property
-    def model(self) -> Pipeline:
-        """Return the pipeline from the columns of the table to labels."""
-        best = getattr(self.fitted, "best_estimator_", self.fitted)
-        return Pipeline([("prepare", self.prepare), ("model", best)])
-
-    @cached_property
-    def _plan(self) -> tuple[Any, int]:
-        """Return the estimator to fit, and the number of folds to measure it by."""
+    def _plan(self) -> tuple[FuzzyTwinCommittee, int]:
+        """Return the committee to fit, and the number of folds to measure it by."""
         rows = self.rows
         settings = self.settings
         rarest, smallest, unit = rarest_class(rows, settings)
         folds = min(settings.folds, smallest)
-        n_training = smallest - -(-smallest // max(folds, 1))  # of the rarest class, in a fold
-        inner = min(settings.folds, n_training)
         if folds < 2:
             raise TableError(
                 f"class {rarest!r} occurs in {smallest} of the {unit}; cross-validation needs at "
                 "least 2. Add rows, or omit --groups."
             )
-        if settings.model == "search" and inner < 2:
-            raise TableError(
-                f"class {rarest!r} has {smallest} {unit}; tuning needs at least 3 of each class. "
-                "Add rows, or use --model committee, which needs no tuning."
-            )
-        neighbors = len(rows.y) <= MAX_NEIGHBOR_ROWS and not self.stream
-        return make_estimator(settings, rows.y, inner, neighbors=neighbors), folds
+        return make_estimator(settings, rows.y), folds
 
     def _training_findings(self) -> list[Finding]:
         """Return the findings about the training."""
@@ -384,17 +344,11 @@ class Experiment:
         if folds < settings.folds:
             units = "rows" if self.rows.groups is None else "groups"
             findings.append(Finding("fewer_folds", values={"folds": folds, "units": units}))
-        searched = settings.model == "search" and settings.membership is None
-        if searched and not self.stream and len(self.rows.y) > MAX_NEIGHBOR_ROWS:
-            findings.append(Finding("no_neighbors", values={"limit": MAX_NEIGHBOR_ROWS}))
         return findings
 
     @property
     def cv_predictions(self) -> tuple[Array, Array]:
-        """Return held-out probabilities (n, K) and labels of the rows, by cross-validation.
-
-        Planes that are not calibrated give memberships instead of probabilities.
-        """
+        """Return held-out probabilities (n, K) and labels of the rows, by cross-validation."""
         P, labels, _ = self._cross_validation
         return P, labels
 
@@ -431,19 +385,14 @@ class Experiment:
         P, predicted = self.cv_predictions
         score = measure(
             rows.y, predicted, membership=P, classes=self.classes, weight=rows.weight,
-            groups=rows.groups, probabilities=is_calibrated(self.model[-1]),
+            groups=rows.groups, probabilities=True,
         )  # fmt: skip
         on = "" if self.table.complete else f" on the first {len(self.table):,} rows"
         return {**score, "how": f"{self._plan[1]}-fold cross-validation{on}"}
 
     @cached_property
     def curves(self) -> list[Curves]:
-        """Compute curves of held-out probabilities: of the rarer of two classes, or of the largest.
-
-        The list is empty without calibrated probabilities.
-        """
-        if not is_calibrated(self.model[-1]):
-            return []
+        """Return curves of held-out probabilities: of the rarer class of two, or of the largest."""
         rows = self.rows
         P, _ = self.cv_predictions
         sizes = np.array([np.sum(rows.y == label) for label in self.classes])

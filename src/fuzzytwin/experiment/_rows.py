@@ -29,15 +29,8 @@ class Settings:
     """Options of a training run, as on the command line."""
 
     target: str | None = None
-    model: str = "committee"  # or "search" (tuned planes), "planes"
-    planes: str = "crisp"
-    membership: str | None = None
-    kernel: str = "linear"
-    solver: str = "auto"
     class_weight: str | Mapping[str, float] | None = None
     noise: str | None = None  # or "auto": the committee models label errors
-    scoring: str | None = None
-    calibrate: bool = False
     weight: str | None = None
     degree: str | None = None
     groups: str | None = None

@@ -40,8 +40,7 @@ TEMPLATES = {
         "aside and whose labels a person checked: fuzzytwin evaluate"
     ),
     "fewer_folds": "{folds} folds, because the smallest class has {folds} {units}",
-    "no_neighbors": "neighbor memberships are not tried beyond {limit:,} rows",
-    "sampled": "columns were inferred{tuned} from the first {rows:,} rows",
+    "sampled": "columns were inferred from the first {rows:,} rows",
 }
 
 

@@ -10,11 +10,9 @@ import numpy as np
 
 from fuzzytwin._utils.text import cut, decimals, literal
 from fuzzytwin.experiment._curves import Curves
-from fuzzytwin.experiment._estimators import is_calibrated
 from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._families import families, strongest
 from fuzzytwin.experiment._words import column_note, effect_name, verdict_text
-from fuzzytwin.plot import ValidationSurfaceDisplay
 from fuzzytwin.report import picture, render
 from fuzzytwin.report._label_issues import label_issue_rows, quality_picture
 
@@ -30,16 +28,11 @@ def model_page(experiment: Experiment, command: str) -> str:
     """Return the page; `command` is the one that made it."""
     metadata = experiment.metadata
     score = metadata["score"]
-    search = experiment.fitted
     issues = None if experiment.stream else label_issue_rows(experiment, MAX_ISSUES)
     drawn = issues and issues["rows"] and len(experiment.label_issues.classes) <= 8
     present = [entry for entry in score["per_class"] if entry["sensitivity"] is not None]
     curves = experiment.curves
 
-    def surface(canvas: Any) -> None:
-        ValidationSurfaceDisplay.from_estimator(search, ax=canvas.subplots())
-
-    tried = getattr(search, "cv_results_", {"params": ()})["params"]
     return render(
         "model.html",
         file=os.path.basename(metadata["data"]),
@@ -49,24 +42,19 @@ def model_page(experiment: Experiment, command: str) -> str:
         verdict=verdict_text(score),
         tone="warning" if score["verdict"] in WARNINGS else "note",
         rarest=min(present, key=lambda entry: int(entry["rows"])),
-        value="probability" if is_calibrated(experiment.model[-1]) else "membership",
         curves=curves,
-        curves_pictures=_curves_pictures(curves) if curves else [],
+        curves_pictures=_curves_pictures(curves),
         thresholds=_thresholds(curves),
         confusion=_confusion(score),
         label_issues=issues,
         quality=quality_picture(experiment) if drawn else None,
         effects=_effects(metadata),
-        tried=len(tried),
-        surface=picture(surface, (5.5, 4.2)) if tried else "",
         members=[
             [member.name, f"{member.weight:.2f}", f"{member.error:.3f}"]
-            for member in getattr(experiment.model[-1], "members_", ())
+            for member in experiment.model[-1].members_
         ],
         parameters=[
-            (name, _value(value))
-            for name, value in metadata["parameters"].items()
-            if name != "members"
+            (name, value) for name, value in metadata["parameters"].items() if name != "members"
         ],
         command=command,
     )
@@ -177,13 +165,4 @@ def _effects(metadata: JsonDict) -> JsonDict:
         "rows": rows,
         "explained": explained,
         "shown": len(shown),
-        "vague": [entry for entry in explained[:12] if entry["vagueness"] > 0],
     }
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list):
-        return "(" + ", ".join(_value(item) for item in value) + ")"
-    return str(value)
