@@ -545,6 +545,17 @@ def check_finite(X: Any, names: Any = None) -> None:
     raise ValueError(f"Input X contains {problem} in {name}; {remedy} or leave the row out.")
 
 
+def check_predicted(values: Array) -> Array:
+    """Raise a ValueError if a model computes NaN or infinity, as one from an altered file may."""
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise ValueError(
+            f"the model computes NaN or infinity for row {row} of X, because its own numbers are "
+            "altered or overflow; fit it again, or load its file again."
+        )
+    return values
+
+
 def raise_overflow(rows: Rows) -> None:
     """Raise a ValueError that says what is not finite: X itself, or its squares."""
     check_finite(rows.X, rows.names)

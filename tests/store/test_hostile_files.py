@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 import skops.io
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fuzzytwin
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin._utils.extras import versions
 from fuzzytwin.store import ModelFileError, ModelVersionWarning, load, read_metadata, save
 from fuzzytwin.store._archive import MARK, METADATA, SCHEMA
@@ -441,6 +442,45 @@ def test_bad_facts(file, page):
     edit = json.dumps(page)
     rewrite(file, lambda es: [(n, edit if n == METADATA else c) for n, c in es])
     refused(file, "format")
+
+
+MODELS = {
+    "linear": FuzzyTwinSVC(),
+    "kernel": FuzzyTwinSVC(kernel="rbf", n_landmarks=20, random_state=0),
+    "calibrated": FuzzyTwinSVC(calibration="loo"),
+    "committee": FuzzyTwinCommittee(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308])
+@pytest.mark.parametrize("kind", MODELS)
+def test_no_number_of_a_file_makes_a_model_predict_nan(tmp_path, kind, value):
+    path = tmp_path / "m.skops"
+    save(clone(MODELS[kind]).fit(*IRIS), path)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        entries = [name for name in archive.namelist() if name.endswith(".npy")]
+    for altered in entries:
+        path.write_bytes(whole)
+
+        def edit(entries, altered=altered):
+            for name, content in entries:
+                array = np.load(io.BytesIO(content)) if name == altered else None
+                if array is not None and array.dtype.kind == "f" and array.size:
+                    buffer = io.BytesIO()
+                    array.flat[0] = value
+                    np.save(buffer, array)
+                    content = buffer.getvalue()
+                yield name, content
+
+        rewrite(path, edit)
+        try:
+            u = load(path).predict_proba(IRIS[0])
+        except ValueError:
+            continue
+        assert np.isfinite(u).all()
+        load(path).predict(IRIS[0])
 
 
 @pytest.mark.parametrize("reads", [load, read_metadata])

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from fuzzytwin._rows import label_array
+from fuzzytwin._rows import check_predicted, label_array
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import Scales, blocks
 from fuzzytwin.committee._fit import fit_rows
@@ -406,4 +406,4 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         for block in blocks(X.shape[0], max(X.shape[1], self.landmarks_.shape[0])):
             F = predict_values(members, X[block], scales, self.landmarks_)
             scores[block] = stacking.scores(F)
-        return scores
+        return check_predicted(scores)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
@@ -228,11 +229,25 @@ def from_bytes(content: bytes, name: object) -> Any:
         raise ModelFileError(f"{name} names {unknown[0]}, which is not trusted; it was not loaded.")
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{name} contains a {type(model).__name__}, which is not a model.")
+    _check_numbers(model, name)
     return model
 
 
-def _estimators(model: Any) -> Iterator[BaseEstimator]:
-    """Yield a model and all estimators in it."""
+def _check_numbers(model: Any, name: object) -> None:
+    """Raise an error for NaN in an object of ours: no fit leaves one, and distances hide it."""
+    for part in _parts(model):
+        if not _is_ours(part):
+            continue
+        for attribute, values in vars(part).items():
+            is_float = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+            if is_float and np.isnan(values).any():
+                raise ModelFileError(
+                    f"{name} holds NaN in {type(part).__name__}.{attribute}; it was not loaded."
+                )
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """Yield a model, and all estimators and objects of ours in it."""
     stack = [model]
     seen = set()
     while stack:
@@ -242,15 +257,19 @@ def _estimators(model: Any) -> Iterator[BaseEstimator]:
         seen.add(id(part))
         if isinstance(part, (list, tuple)):
             stack.extend(part)
-        elif isinstance(part, BaseEstimator):
+        elif isinstance(part, BaseEstimator) or _is_ours(part):
             yield part
             stack.extend(vars(part).values())
+
+
+def _is_ours(part: Any) -> bool:
+    return type(part).__module__.startswith("fuzzytwin.")
 
 
 def _count_landmarks(model: Any) -> int:
     """Return the number of landmarks of a model, except centers of several rows each."""
     counts = [0]
-    for part in _estimators(model):
+    for part in _parts(model):
         landmark_map = getattr(part, "landmark_map_", None)
         landmarks = getattr(part, "landmarks_", getattr(landmark_map, "landmarks", None))
         n_landmarks = getattr(part, "n_landmarks", None)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._params import count_threads, set_fitted_attributes
-from fuzzytwin._rows import check_finite, validate_features
+from fuzzytwin._rows import check_finite, check_predicted, validate_features
 from fuzzytwin._utils.threads import thread_pool
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.workers import run_blocks
@@ -194,9 +194,8 @@ class NearestPlane(PlaneClassifier):
         """
         planes = self._scaled_planes()
         K = len(self.classes_)
-        return self._by_blocks(
-            X, planes, lambda x, z: distances.row_memberships(x, z, planes, K), K
-        )
+        u = self._by_blocks(X, planes, lambda x, z: distances.row_memberships(x, z, planes, K), K)
+        return check_predicted(u)
 
     def predict_proba(self, X: Any) -> Array:
         """Compute the probability of each class. Rows sum to 1.
@@ -281,4 +280,4 @@ class NearestPlane(PlaneClassifier):
             f = distances.plane_values(z, planes.coef, planes.intercept).T
             return calibrated.weighted(f, distances.plane_distances(x, z, scaled), K).T
 
-        return self._by_blocks(X, planes, compute, K)
+        return check_predicted(self._by_blocks(X, planes, compute, K))
