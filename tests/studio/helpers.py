@@ -65,15 +65,18 @@ def open_session(path, show=(), **settings):
 class Served:
     """The command ``fuzzytwin studio`` in a process of its own."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, browser=None):
+        """Start it; `browser` is a program to open the page with."""
+        opens = "--browser" if browser else "--no-browser"
         environment = {
             **os.environ,
+            "BROWSER": str(browser),
             "PYTHONPATH": str(SRC),
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fuzzytwin", "studio", *map(str, arguments), "--no-browser"],
+            [sys.executable, "-m", "fuzzytwin", "studio", *map(str, arguments), opens],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
         )  # fmt: skip
         address = re.compile(r"http://(127\.0\.0\.1:(\d+))/([^/]+)/")

@@ -9,7 +9,9 @@ import re
 import signal
 import socket
 import urllib.error
+import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -166,9 +168,10 @@ def rare(tmp_path_factory):
     served.stop()
 
 
-def test_a_closed_tab_prints_nothing(serve, path):
+def test_a_closed_tab_and_a_wrong_address_print_nothing(serve, path):
     """Say goodbye twice on a connection that is polled, as a tab that is closed may do."""
     served = serve(path, "--target", "sick", "--id", "name")
+    assert ask(served, f"/{served.token}/nothing")[0] == 404
     address = f"{served.address}_nicegui_ws/socket.io/?EIO=4&transport=polling"
     sid = json.loads(urllib.request.urlopen(address).read()[1:])["sid"]
     for packet in (b"40", b"41\x1e1", b"1"):
@@ -180,6 +183,26 @@ def test_a_closed_tab_prints_nothing(serve, path):
     said = served.process.stdout.read()
     assert "Decisions are kept in" in said
     assert len(said.splitlines()) == 1
+
+
+def test_the_browser_is_started_without_the_token(browser, path, tmp_path):
+    program = tmp_path / "browser"
+    line_file = tmp_path / "line"
+    program.write_text(f'#!/bin/sh\necho "$1" > {line_file}.new; mv {line_file}.new {line_file}\n')
+    program.chmod(0o700)
+    served = Served(path, "--target", "sick", "--id", "name", browser=program)
+    try:
+        wait_for(line_file.exists)
+        line = line_file.read_text().strip()
+        assert served.token not in line
+        browser.get(line)
+        wait_for(lambda: browser.current_url == served.address)
+        wait_for(lambda: browser.execute_script("return !!document.querySelector('.detail')"))
+    finally:
+        served.process.send_signal(signal.SIGINT)
+        served.process.wait(timeout=60)
+        served.stop()
+    assert not Path(urllib.parse.urlparse(line).path).exists()
 
 
 def ask(served, path, host=None, origin=None):

@@ -1,10 +1,13 @@
 """Who gets an answer: this computer, with the token, from its own page."""
 
 import asyncio
+import stat
+import urllib.parse
+from pathlib import Path
 
 import pytest
 
-from fuzzytwin.studio._server import Guard, listen, without_closed_tabs
+from fuzzytwin.studio._server import Guard, listen, private_page, without_closed_tabs
 
 GOOD = {"path": "/secret/", "host": "127.0.0.1:81", "origin": "http://127.0.0.1:81"}
 
@@ -59,18 +62,15 @@ def test_anything_else_gets_nothing(bad):
     assert ask("websocket", **bad) == [{"type": "websocket.close", "code": 1008}]
 
 
-def test_a_one_time_path_leads_to_the_page_once():
-    guard = Guard(inner, "secret", 81)
-    path = guard.one_time_path()
-    assert len(path) > 30
-
-    def status(**changes):
-        sent = ask("http", guard=guard, path=path, **changes)
-        return sent[0]["status"], dict(sent[0]["headers"]).get(b"location")
-
-    assert status(host="evil.example") == (403, None)
-    assert status() == (303, b"/secret/")
-    assert status() == (403, None)
+def test_the_command_line_of_the_browser_leads_only_this_user_to_the_page():
+    address = "http://127.0.0.1:81/secret/"
+    with private_page(address) as url:
+        assert "secret" not in url
+        page = Path(urllib.parse.urlparse(url).path)
+        assert address in page.read_text()
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (page, page.parent)]
+        assert modes == [0o600, 0o700]
+    assert not page.parent.exists()
 
 
 def test_the_goodbye_of_a_closed_tab_raises_nothing():

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import os
 import secrets
 import socket
+import tempfile
 import threading
 import urllib.parse
 import webbrowser
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from pathlib import Path
 from typing import Any
 
 HOST = "127.0.0.1"
@@ -41,42 +44,18 @@ class Guard:
     def __init__(self, app: Asgi, token: str, port: int) -> None:
         self.app = app
         self.token = token
-        self.one_time_token: str | None = None
         self.hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif self._spend(scope):
-            location = (b"location", f"/{self.token}/".encode())
-            await send({"type": "http.response.start", "status": 303, "headers": [location]})
-            await send({"type": "http.response.body", "body": b""})
-        elif not self.allowed(scope, self.token):
+        elif not self._allows(scope):
             await _refuse(scope, receive, send)
         else:
             await self.app(scope, receive, self._with_headers(send, scope))
 
-    def one_time_path(self) -> str:
-        """Make a path that leads to the page once.
-
-        The command line of a browser can be read by other users of the computer: it gets this
-        path, which is worth nothing after its first use.
-        """
-        self.one_time_token = secrets.token_urlsafe(24)
-        return f"/{self.one_time_token}/"
-
-    def _spend(self, scope: Message) -> bool:
-        if (
-            scope["type"] != "http"
-            or self.one_time_token is None
-            or not self.allowed(scope, self.one_time_token)
-        ):
-            return False
-        self.one_time_token = None
-        return True
-
-    def allowed(self, scope: Message, token: str) -> bool:
+    def _allows(self, scope: Message) -> bool:
         """Return whether a request has the host, the origin and the token."""
         headers: dict[bytes, list[str]] = {}
         for name, value in scope.get("headers", ()):
@@ -88,7 +67,7 @@ class Guard:
         if any(origin != f"http://{hosts[0]}" for origin in origins):
             return False
         first = scope["path"].lstrip("/").partition("/")[0]
-        return hmac.compare_digest(first.encode(), token.encode())
+        return hmac.compare_digest(first.encode(), self.token.encode())
 
     def _with_headers(self, send: Send, scope: Message) -> Send:
         host = next(v.decode("latin-1") for k, v in scope["headers"] if k.lower() == b"host")
@@ -147,6 +126,20 @@ def listen(port: int = 0) -> socket.socket:
         ) from error
 
 
+@contextlib.contextmanager
+def private_page(address: str) -> Iterator[str]:
+    """Write a page that leads to an address and that only this user can read; yield its URL.
+
+    Other users of the computer can read the command line of a browser: it gets this URL, which is
+    worth nothing to them, and not the address with its token.
+    """
+    with tempfile.TemporaryDirectory(prefix="fuzzytwin-") as folder:  # of mode 0700
+        page = Path(folder) / "studio.html"
+        page.touch(mode=0o600)
+        page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', "utf-8")
+        yield page.as_uri()
+
+
 def serve(
     build: Callable[[], None],
     files: Callable[[str], Callable[[], tuple[str, str, bytes] | None]],
@@ -164,6 +157,7 @@ def serve(
     from fastapi import FastAPI, Response
     from nicegui import app, run, ui
 
+    logging.getLogger("nicegui").setLevel(logging.ERROR)  # it warns of a 404 with its address
     listener = listen(port)
     token = secrets.token_urlsafe(24)
     port = int(listener.getsockname()[1])
@@ -198,8 +192,7 @@ def serve(
     )
     server = uvicorn.Server(config)
     ready(address)
-    if browser:
-        one_time_address = f"http://{HOST}:{port}{guard.one_time_path()}"
-        threading.Timer(0.5, webbrowser.open, [one_time_address]).start()
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), private_page(address) as page:
+        if browser:
+            threading.Timer(0.5, webbrowser.open, [page]).start()
         server.run(sockets=[listener])
