@@ -12,7 +12,6 @@ import numpy as np
 from matplotlib.colors import to_rgb
 
 from fuzzytwin import FuzzyTwinCommittee
-from fuzzytwin.plot import CommitteeDisplay
 
 
 def spirals(n, seed):
@@ -55,4 +54,9 @@ print(f"{sets.sum(axis=1).mean():.2f} labels on average")
 # %%
 # The stacking weight of each member, and its leave-one-out error:
 
-CommitteeDisplay.from_estimator(model)
+members = model.members_[::-1]
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+bars = ax.barh([member.name for member in members], [member.weight for member in members])
+ax.bar_label(bars, [f"error {member.error:.3f}" for member in members], padding=3, fontsize=8)
+ax.margins(x=0.2)
+ax.set_xlabel("weight in the log odds of the classes")

@@ -7,6 +7,7 @@ standard deviation. The coefficients of a twin SVM do not show it: in the breast
 many columns have the same sign in the planes of both classes.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.pipeline import make_pipeline
@@ -14,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.explain import explain
-from fuzzytwin.plot import EffectsDisplay
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), FuzzyTwinSVC(C=0.1)).fit(X, y)
@@ -24,6 +24,13 @@ for column in explain(model, X, y, top=5)[1]["columns"]:
     print(f"{column['name']:25s} effect {column['effect']:+.3f}  strength {column['strength']:.3f}")
 
 # %%
-# The columns with the strongest effects, for each class:
+# The columns with the strongest effects on the membership in class 1, "benign":
 
-EffectsDisplay.from_estimator(model, X, top=6)
+columns = explain(model, X, y, top=6)[1]["columns"][::-1]
+names = [column["name"] for column in columns]
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+ax.barh(names, [column["strength"] for column in columns], color="0.85", label="strength")
+ax.barh(names, [column["effect"] for column in columns], height=0.5, label="effect")
+ax.axvline(0, color="0.3", linewidth=0.8)
+ax.set_xlabel("change of the membership if the column rises by one standard deviation")
+ax.legend()

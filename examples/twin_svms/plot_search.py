@@ -9,11 +9,11 @@ the penalties of the two planes, and the selected point.
 
 from time import process_time
 
+import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.plot import ValidationSurfaceDisplay
 
 X, y = load_breast_cancer(return_X_y=True)
 X = scale(X)  # to report the score, scale inside a Pipeline
@@ -32,6 +32,18 @@ for _ in range(20):
 print(f"{spent / ((process_time() - start) / 20):.0f} fits")
 
 # %%
-# Scores over the two penalties:
+# Scores over the two penalties, with the other parameters as they were chosen:
 
-ValidationSurfaceDisplay.from_estimator(search)
+best = search.best_params_
+scores = {}
+for params, score in zip(
+    search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
+):
+    if {**params, "C": best["C"]} == best:
+        scores[params["C"]] = score
+fig, ax = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
+mesh = ax.scatter(*zip(*scores, strict=True), c=list(scores.values()), marker="s", s=320)
+ax.scatter(*best["C"], marker="*", s=120, color="white", edgecolor="black", label="chosen")
+ax.set(xscale="log", yscale="log", xlabel="C of class 0", ylabel="C of class 1")
+ax.legend()
+fig.colorbar(mesh, label="accuracy")

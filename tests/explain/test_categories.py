@@ -9,7 +9,6 @@ from sklearn.pipeline import make_pipeline
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.explain import column_effects, explain, row_effects
 from fuzzytwin.explain._names import open_model
-from fuzzytwin.plot import EffectsDisplay
 from fuzzytwin.tables import TablePreprocessor
 
 
@@ -85,13 +84,3 @@ def test_a_category_of_one_value_has_no_effect(table):
     effects, _ = column_effects(model, frame[frame["pain"] == "none"])
     names = open_model(model, frame).names
     assert not effects[:, names.index("pain = none")].any()
-
-
-def test_the_picture_tells_what_changes(table):
-    pytest.importorskip("matplotlib").use("Agg")
-    frame, y = table
-    model = FuzzyTwinCommittee(members=["linear"]).fit(frame, y)
-    assert "instead of the others" in EffectsDisplay.from_estimator(model, frame).ax_.get_xlabel()
-    numbers = FuzzyTwinCommittee(members=["linear"]).fit(frame[["age"]], y)
-    display = EffectsDisplay.from_estimator(numbers, frame[["age"]])
-    assert "instead" not in display.ax_.get_xlabel()

@@ -4,17 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris, make_classification
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.explain import (
     column_effects,
     explain,
     row_effects,
 )
-from fuzzytwin.plot import CommitteeDisplay, EffectsDisplay
 from fuzzytwin.tables import TablePreprocessor
 
 X, Y = load_iris(return_X_y=True)
@@ -75,32 +72,3 @@ def test_effects_of_many_rows_and_columns_are_quick():
     column_effects(model, A)
     assert len(calls) <= 2 * 60 + 1
     assert max(calls) <= 1e10 / (4 * 60 * 400 * (60 + 100))
-
-
-def test_the_display_speaks_of_probabilities(model, pyplot):
-    display = EffectsDisplay.from_estimator(model, X, label=2)
-    assert "change of probability of 2 " in display.ax_.get_xlabel()
-    assert "probabilities" in EffectsDisplay.from_estimator(model, X).ax_.get_xlabel()
-
-
-def test_the_members_and_their_weights_are_drawn(model, pyplot):
-    _, ax = pyplot.subplots()
-    display = CommitteeDisplay.from_estimator(model, ax=ax)
-    assert display.ax_ is ax
-    assert display.figure_ is ax.figure
-    np.testing.assert_array_equal(display.weights, [member.weight for member in model.members_])
-    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], display.weights)
-    assert [text.get_text() for text in ax.get_yticklabels()] == display.names
-    assert display.names[0].startswith("linear")
-    assert f"{model.loo_log_loss_:.3f}" in ax.get_title()
-    display.figure_.canvas.draw()
-    piped = make_pipeline(StandardScaler(), FuzzyTwinCommittee(members=["linear"])).fit(X, Y)
-    assert len(CommitteeDisplay.from_estimator(piped).names) == 1
-    assert display.plot().ax_ is not ax
-
-
-def test_the_display_of_members_refuses_what_has_none(pyplot):
-    with pytest.raises(TypeError, match="FuzzyTwinSVC; give a fitted FuzzyTwinCommittee"):
-        CommitteeDisplay.from_estimator(FuzzyTwinSVC().fit(X, Y))
-    with pytest.raises(NotFittedError):
-        CommitteeDisplay.from_estimator(FuzzyTwinCommittee())

@@ -19,7 +19,6 @@ from fuzzytwin.explain import (
     explain,
     row_effects,
 )
-from fuzzytwin.plot import EffectsDisplay
 
 CANCER = load_breast_cancer(return_X_y=True)
 MODELS = {
@@ -216,31 +215,6 @@ def test_closed_form_of_the_classics(model):
         np.testing.assert_allclose(effects[:, j], change, atol=1e-10)
 
 
-def test_display(pyplot):
-    data = load_iris(as_frame=True)
-    model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(data.data, data.target)
-    _, ax = pyplot.subplots()
-    display = EffectsDisplay.from_estimator(model, data.data, top=3, ax=ax)
-    assert display.ax_ is ax
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names[-1] == "petal length (cm)"  # at the top
-    j = display.names.index(names[-1])
-    drawn = [bars.patches[-1].get_width() for bars in ax.containers]
-    np.testing.assert_allclose(drawn, display.effects[:, j])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
-    display.figure_.canvas.draw()
-    two = EffectsDisplay.from_estimator(FuzzyTwinSVC().fit(*CANCER), CANCER[0], top=4)
-    assert len(two.ax_.containers) == 1
-
-
-@pytest.fixture
-def pyplot():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    plt.switch_backend("Agg")
-    yield plt
-    plt.close("all")
-
-
 def test_bad_input():
     X, y = load_iris(return_X_y=True)
     model = FuzzyTwinSVC().fit(X, y)
@@ -287,24 +261,14 @@ def test_values_are_named_after_their_own_column():
     assert "job_type = x" in names
 
 
-def test_effects_are_shown_on_the_rare_class_or_the_one_asked_for(pyplot):
+def test_an_explanation_of_one_class():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    y = np.where(X[:, 0] > 1.3, "ill", "well")  # the first by the alphabet, and rare
+    y = np.where(X[:, 0] > 1.3, "ill", "well")
     model = FuzzyTwinSVC().fit(X, y)
-    for given, label in (({}, "ill"), ({"y": y}, "ill"), ({"label": "well"}, "well")):
-        display = EffectsDisplay.from_estimator(model, X, **given)
-        assert display.label == label
-        assert f"membership in {label} " in display.ax_.get_xlabel()
-        k = list(model.classes_).index(label)
-        drawn = display.ax_.containers[0].patches[-1].get_width()
-        assert drawn == pytest.approx(display.effects[k, 0])
     assert [entry["class"] for entry in explain(model, X, y, label="ill")] == ["ill"]
     with pytest.raises(ValueError, match=r"label='dead' is not a class.*'ill', 'well'"):
         explain(model, X, label="dead")
-    iris = load_iris(return_X_y=True)
-    one = EffectsDisplay.from_estimator(FuzzyTwinSVC().fit(*iris), iris[0], label=2)
-    assert len(one.ax_.containers) == 1
 
 
 def test_an_explanation_as_a_frame():

@@ -137,25 +137,6 @@ def test_bad_values_of_a_search(two, given, match):
     assert_array_equal(search.predict_membership(X), before)
 
 
-def test_picture_of_a_search_is_of_one_kernel(two):
-    plot = pytest.importorskip("fuzzytwin.plot")
-    plt = pytest.importorskip("matplotlib.pyplot")
-    X, y = two
-    search = FuzzyTwinSVCCV(
-        Cs=(0.5, 2.0), alphas=(1.0,), memberships=(None,), rules=("distance",), gammas=(0.1, 1.0),
-        kernels=("linear", "rbf"), cv=3,
-    ).fit(X, y)  # fmt: skip
-    display = plot.ValidationSurfaceDisplay.from_estimator(search)
-    plt.close(display.figure_)
-    chosen = search.best_params_
-    for params, mean in zip(
-        search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True
-    ):
-        if params["kernel"] == chosen["kernel"] and params["gamma"] == chosen["gamma"]:
-            place = tuple(np.searchsorted(display.Cs, params["C"]))
-            assert display.mean[place] == pytest.approx(mean)
-
-
 def test_picture_of_curved_planes(two):
     plot = pytest.importorskip("fuzzytwin.plot")
     plt = pytest.importorskip("matplotlib.pyplot")

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin.plot import MembershipDisplay, PlanesDisplay, ValidationSurfaceDisplay
+from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin.plot import PlanesDisplay
 
 pytest.importorskip("matplotlib")
 
@@ -34,25 +34,3 @@ def test_dollars_in_planes(rows):
     text = drawn(PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X, y), X, y, grid_resolution=20))
     for name in (*LABELS, *NAMES):
         assert name in text
-
-
-def test_dollars_in_memberships(rows):
-    X, y = rows
-    model = FuzzyTwinSVC().fit(X, y)
-    people = np.array([f"$ {number} $" for number in range(40)])
-    text = drawn(MembershipDisplay.from_estimator(model, X, y, names=people, n_named=3))
-    for name in LABELS:
-        assert name in text
-    assert text.count("$ ") > 3
-
-
-def test_dollars_in_a_surface(rows):
-    search = FuzzyTwinSVCCV(Cs=[0.5, 1.0], memberships=(None,)).fit(*rows)
-    display = ValidationSurfaceDisplay.from_estimator(search)
-    text = drawn(display)
-    for name in LABELS:
-        assert f"C of class {name}" in text
-    display.score_name, display.settings = r"$\loss$", r"$\alpha$ $"
-    text = drawn(display.plot())
-    assert r"mean $\loss$" in text
-    assert r"$\alpha$ $" in text

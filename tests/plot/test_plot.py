@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
-from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from fuzzytwin import CenterMembership, FuzzyTwinSVC, FuzzyTwinSVCCV, ProximalSVC
-from fuzzytwin.plot import PlanesDisplay, ValidationSurfaceDisplay
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, ProximalSVC
+from fuzzytwin.plot import PlanesDisplay
 
 
 @pytest.fixture
@@ -141,98 +141,3 @@ def test_planes_that_cannot_be_drawn(rows):
         PlanesDisplay.from_estimator(FuzzyTwinSVC().fit(X[:, :1], y), X[:, :1], y)
     with pytest.raises(NotFittedError):
         PlanesDisplay.from_estimator(FuzzyTwinSVC(), *rows)
-
-
-def search_on(X, y, **changes):
-    given = {
-        "Cs": [4.0, 0.25, 1.0],
-        "alphas": [0.1, 10.0],
-        "memberships": (None, CenterMembership()),
-        "cv": 3,
-    }
-    return FuzzyTwinSVCCV(**{**given, **changes}).fit(X, y)
-
-
-@pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
-def test_surface_of_two_classes(plt, pair, scoring):
-    search = search_on(*pair, scoring=scoring)
-    display = ValidationSurfaceDisplay.from_estimator(search)
-    assert_array_equal(display.Cs, [0.25, 1.0, 4.0])
-    assert display.best == search.best_params_["C"]
-    for params, score, spread in zip(
-        *(search.cv_results_[name] for name in ("params", "mean_test_score", "std_test_score")),
-        strict=True,
-    ):
-        if {**params, "C": 0} == {**search.best_params_, "C": 0}:
-            i, j = (list(display.Cs).index(C) for C in params["C"])
-            assert display.mean[i, j] == pytest.approx(score)
-            assert display.std[i, j] == pytest.approx(spread)
-    i, j = (list(display.Cs).index(C) for C in display.best)
-    assert display.mean[i, j] == pytest.approx(search.best_score_)
-    ax = display.ax_
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("C of class no", "C of class yes")
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    (mesh,) = ax.collections
-    # Rows of the picture are the C of the second class.
-    assert_allclose(mesh.get_array().reshape(3, 3), display.mean.T)
-    assert mesh.colorbar.ax.get_ylabel() == f"mean {(scoring or 'accuracy').replace('_', ' ')}"
-    assert_allclose(np.ravel(ax.lines[0].get_data()), display.best)
-    # Each value of C lies in the middle of its cell.
-    edges = mesh.get_coordinates()[0, :, 0]
-    assert_allclose(np.sqrt(edges[1:] * edges[:-1]), display.Cs)
-    assert "alpha=" in ax.get_title()
-    display.figure_.canvas.draw()
-
-
-def test_line_of_three_classes(plt, rows):
-    search = search_on(*rows)
-    display = ValidationSurfaceDisplay.from_estimator(search)
-    assert display.mean.shape == display.std.shape == (3,)
-    assert display.best == (search.best_params_["C"],)
-    at = list(display.Cs).index(display.best[0])
-    assert display.mean[at] == pytest.approx(search.best_score_)
-    ax = display.ax_
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")
-    assert_array_equal(ax.lines[0].get_ydata(), display.mean)
-    assert texts(ax) == ["one standard deviation", "mean over the splits", "chosen"]
-    assert ax.get_ylabel() == "accuracy"
-    display.figure_.canvas.draw()
-
-
-def test_surface_of_one_value(plt, either):
-    display = ValidationSurfaceDisplay.from_estimator(search_on(*either, Cs=[2.0]))
-    assert display.mean.size == 1
-    display.figure_.canvas.draw()
-
-
-def test_surface_of_a_pipeline_on_a_given_ax(plt, pair):
-    X, y = pair
-    search = FuzzyTwinSVCCV(Cs=[1.0, 4.0], alphas=[1.0], memberships=(None,), scoring=spread, cv=3)
-    _, ax = plt.subplots()
-    pipe = make_pipeline(StandardScaler(), search).fit(X, y)
-    display = ValidationSurfaceDisplay.from_estimator(pipe, ax=ax)
-    assert display.ax_ is ax
-    assert display.score_name == "score"
-    assert display.plot() is display
-    assert display.ax_ is not ax
-
-
-def spread(estimator, X, y):
-    return estimator.score(X, y) ** 2
-
-
-def test_surface_leaves_out_splits_that_failed(plt, pair):
-    X, y = pair
-    every = np.arange(len(y))
-    splits = [(every[y == "no"], every), (every[::2], every[1::2])]
-    with pytest.warns(FitFailedWarning):
-        search = search_on(X, y, cv=splits)
-    display = ValidationSurfaceDisplay.from_estimator(search)
-    assert np.isfinite(display.mean).all()
-
-
-def test_surfaces_that_cannot_be_drawn(pair):
-    with pytest.raises(NotFittedError):
-        ValidationSurfaceDisplay.from_estimator(FuzzyTwinSVCCV())
-    with pytest.raises(TypeError, match=r"FuzzyTwinSVC; give a fitted FuzzyTwinSVCCV"):
-        ValidationSurfaceDisplay.from_estimator(FuzzyTwinSVC().fit(*pair))

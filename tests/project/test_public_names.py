@@ -46,8 +46,7 @@ IMPORTS = {
     "fuzzytwin.store": "ModelFileError ModelVersionWarning load read_metadata save to_onnx TRUSTED",
     "fuzzytwin.dask": "FuzzyTwinSVC",
     "fuzzytwin.spark": "FuzzyTwinSVC FuzzyTwinSVCModel",
-    "fuzzytwin.plot": "COLORS CommitteeDisplay EffectsDisplay MembershipDisplay PlanesDisplay "
-    "ValidationSurfaceDisplay",
+    "fuzzytwin.plot": "COLORS PlanesDisplay",
     "fuzzytwin.label_issues": "Annotators LabelIssueDisplay LabelIssueReport "
     "find_label_issues soft_labels",
     "fuzzytwin.explain": "column_effects explain row_effects",

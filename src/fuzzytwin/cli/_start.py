@@ -39,7 +39,6 @@ def demo(
     shared.check_output(out, force)
     result, path = run_and_draw(out, force)
     if as_json:
-        result = {name: value for name, value in result.items() if name != "drawn"}
         return show.print_json({**result, "picture": path})
     print(describe(result, path))
 
