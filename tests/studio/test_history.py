@@ -119,7 +119,7 @@ def test_a_journal_that_does_not_fit_is_refused(session, path):
         journal.write_text(good.replace(old, new), encoding="utf-8")
         with pytest.raises(JournalError, match="line 2"):
             open_session(path)
-    journal.write_text(good + '{"action": "redo"}\n', encoding="utf-8")
+    journal.write_text(good + '{"number": 2, "action": "redo"}\n', encoding="utf-8")
     with pytest.raises(JournalError, match="line 3"):
         open_session(path)
     journal.write_text(good, encoding="utf-8")
@@ -255,6 +255,18 @@ def test_decisions_that_would_empty_a_class_of_the_changed_table_are_held_back(t
     again = open_session(path)
     assert [again.table.name_of(row) for row in again.decisions] == ["q0"]
     assert [one.reason for one in again.history.unapplied] == ["too few rows of yes would remain"]
+    again.history.journal.close()
+
+
+def test_a_line_that_was_cut_off_is_told(session, path):
+    session.decide(3, "exclude")
+    session.history.journal.close()
+    with open(journal_path(path), "ab") as file:
+        file.write(b'{"number": 2, "action": "ke')
+    again = open_session(path)
+    assert list(again.decisions) == [3]
+    (note,) = again.history.journal_notes
+    assert note.endswith("t.csv.reviews.jsonl.bak holds it.")
     again.history.journal.close()
 
 

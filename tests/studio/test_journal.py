@@ -1,10 +1,14 @@
 """The journal: nothing is lost, nothing foreign is taken in."""
 
 import json
+import os
+import shutil
+import stat
 
 import pytest
 
-from fuzzytwin.studio._journal import Journal, JournalError
+from fuzzytwin.studio._journal import Journal, JournalError, journal_path
+from tests.studio.helpers import open_session, write_table
 
 EVENTS = [{"action": "keep", "row": 1}, {"action": "relabel", "row": 2, "label": "é\n<b>"}]
 
@@ -147,3 +151,89 @@ def test_a_file_of_nested_brackets_is_not_a_journal_and_stays(tmp_path):
     with pytest.raises(JournalError, match="not a journal"):
         Journal(path, {"target": "y"})
     assert path.read_bytes() == b"[" * 200_000
+
+
+MISHAPS = {
+    "moved": lambda path: path.rename(path.with_name("elsewhere")),
+    "deleted": lambda path: path.unlink(),
+    "replaced": lambda path: os.replace(shutil.copy(path, f"{path}.copy"), path),
+    "truncated": lambda path: os.truncate(path, 0),
+    "appended to": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps others from moving an open file")
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_nothing_is_saved_to_a_file_that_another_program_took_away(tmp_path, mishap):
+    path = tmp_path / "j"
+    with Journal(path, ABOUT) as journal:
+        journal.append(EVENTS[0])
+        MISHAPS[mishap](path)
+        files = {file: file.read_bytes() for file in tmp_path.iterdir()}
+        for event in EVENTS:
+            with pytest.raises(OSError, match="by another program"):
+                journal.append(event)
+        assert journal.events == EVENTS[:1]
+        assert {file: file.read_bytes() for file in tmp_path.iterdir()} == files
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: [*lines[:2], *lines[3:]], "misses a line, or has one twice, in line 3"),
+        (lambda lines: [*lines[:3], *lines[2:]], "misses a line, or has one twice, in line 4"),
+        (lambda lines: [lines[0], lines[2], lines[1], lines[3]], "in line 2"),
+        (lambda lines: [*lines[:2], lines[2].replace(b'"relabel"', b'["keep"]')], "damaged"),
+    ],
+    ids=["deleted", "doubled", "exchanged", "an action that is a list"],
+)
+def test_lines_that_are_missing_or_doubled_are_refused(tmp_path, change, words):
+    path = tmp_path / "j"
+    write(path, [*EVENTS, {"action": "undo"}])
+    before = b"".join(change(path.read_bytes().splitlines(keepends=True)))
+    path.write_bytes(before)
+    with pytest.raises(JournalError, match=words):
+        Journal(path, ABOUT)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("end", [b"\x00", b"\x0b", b"x", b'{"number": 3, "act'])
+def test_an_unfinished_last_line_is_noted_and_kept_beside_the_journal(tmp_path, end):
+    path = tmp_path / "j"
+    write(path)
+    content = path.read_bytes()
+    whole = content[:-1] if len(end) == 1 else content  # a newline that was flipped
+    path.write_bytes(whole + end)
+    cut = (whole + end).splitlines()[-1]
+    with Journal(path, ABOUT) as journal:
+        (note,) = journal.notes
+        assert "unfinished line was cut off" in note
+        assert (tmp_path / "j.bak").read_bytes() == cut + b"\n"
+        assert journal.events == (EVENTS[:1] if len(end) == 1 else EVENTS)
+    with Journal(path, ABOUT) as journal:
+        assert journal.notes == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+def test_a_journal_can_be_read_by_those_who_can_read_the_table(tmp_path):
+    for mode in (0o600, 0o640, 0o644):
+        path = tmp_path / f"{mode:o}.csv"
+        write_table(path)
+        path.chmod(mode)
+        before = os.umask(0o022)
+        try:
+            session = open_session(path)
+            session.history.journal.close()
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE(journal_path(path).stat().st_mode) == mode
+
+
+def test_a_table_has_one_journal_whatever_links_lead_to_it(tmp_path):
+    write_table(tmp_path / "t.csv")
+    (tmp_path / "alias.csv").symlink_to(tmp_path / "t.csv")
+    session = open_session(tmp_path / "alias.csv")
+    assert session.history.journal.path == (tmp_path / "t.csv.reviews.jsonl").resolve()
+    with pytest.raises(JournalError, match="open in another studio"):
+        open_session(tmp_path / "t.csv")
+    session.history.journal.close()

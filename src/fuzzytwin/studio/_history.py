@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fuzzytwin._utils.files import output_mode
 from fuzzytwin._utils.text import count
 from fuzzytwin._utils.types import Array
 from fuzzytwin.studio._data import StudioTable
@@ -100,7 +101,8 @@ def open_journal(table: StudioTable) -> Journal:
     """Open the journal of a table, beside it."""
     columns = [name for name in table.table.cells.schema.names if name != table.target]
     header = {"data": Path(table.path).name, "target": table.target, "sheet": table.sheet}
-    return Journal(journal_path(table.path), {**header, "columns": columns})
+    mode = output_mode([table.path])
+    return Journal(journal_path(table.path), {**header, "columns": columns}, mode)
 
 
 class History:
@@ -280,8 +282,8 @@ class History:
 
     @property
     def journal_notes(self) -> list[str]:
-        """Describe the decisions of the journal that do not match the table as it is now."""
-        notes = []
+        """Describe what the journal held that is not applied to the table as it is now."""
+        notes = [] if self.journal is None else list(self.journal.notes)
         if self.unapplied:
             shown = [f"{item.name} ({item.reason})" for item in self.unapplied[:MAX_NAMED]]
             more = len(self.unapplied) - len(shown)
