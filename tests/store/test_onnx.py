@@ -319,6 +319,21 @@ def test_what_has_no_form_is_refused(model, match):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("model", [FuzzyTwinSVC(), FuzzyTwinCommittee(members=["linear"])])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 2**63 + 5], dtype=np.uint64),
+        np.array(["2024-01-01", "2024-01-02"], dtype="M8[ns]"),
+    ],
+)
+def test_labels_without_a_type_in_onnx_are_named(model, labels):
+    X, y = load_iris(return_X_y=True)
+    model.fit(X, labels[(y > 0).astype(int)])
+    with pytest.raises(ValueError, match=r"the label .* has no type in ONNX; .* labels as text"):
+        to_onnx(model)
+
+
 def test_degrees_that_only_train_are_left_out_of_the_graph():
     X, y = load_iris(return_X_y=True)
     wrapped = MembershipWeighted(estimator=LeastSquaresTwinSVC(), membership="center")

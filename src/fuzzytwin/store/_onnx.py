@@ -166,6 +166,13 @@ def _converted(model: Any) -> tuple[Any, Any]:
             "ends in one."
         )
     estimator = getattr(last, "best_estimator_", last)
+    labels = estimator.classes_
+    too_large = labels.dtype.kind == "u" and labels[-1] > np.iinfo(np.int64).max
+    if too_large or labels.dtype.kind in "mM":
+        raise UnsupportedError(
+            f"the label {labels[-1]} of type {labels.dtype} has no type in ONNX; fit the model to "
+            "labels as text, such as y.astype(str)."
+        )
     phi = getattr(estimator, "landmark_map_", None)
     if phi is not None and callable(phi.kernel):
         raise UnsupportedError(f"{phi.kernel!r} cannot be converted to ONNX; use a named kernel.")
