@@ -6,8 +6,12 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from fuzzytwin import (
     GEPSVC,
@@ -19,6 +23,7 @@ from fuzzytwin import (
     LeastSquaresTwinSVC,
     MembershipWeighted,
     ProximalSVC,
+    TablePreprocessor,
     TwinSVC,
     find_label_issues,
 )
@@ -156,3 +161,102 @@ def test_degrees_in_another_order_of_the_index_get_a_warning(fit):
     degrees = pd.Series(np.linspace(0.1, 1, 40), index=table.index)
     with pytest.warns(UserWarning, match="membership has the index of X in another order"):
         fit(table, Y, membership=degrees[::-1])
+
+
+def messy():
+    """A table of text, dates, truth values and numbers."""
+    return pd.DataFrame(X, columns=["a", "b"]).assign(
+        ward=RNG.permutation(["north", "south"] * 20),
+        day=pd.date_range("2024-01-01", periods=40),
+        smoker=X[:, 1] > 0,
+    )
+
+
+PREDICTIONS = [
+    "predict", "predict_proba", "predict_log_proba", "decision_function", "predict_membership",
+    "fuzzy_distance", "predict_set",
+]  # fmt: skip
+
+
+def predictions(model, rows):
+    """All arrays that the methods of a model return."""
+    arrays = {}
+    for name in PREDICTIONS:
+        if name == "predict_set" and getattr(model, "calibration", "loo") is None:
+            continue
+        found = getattr(model, name)(rows) if hasattr(model, name) else None
+        for i, part in enumerate(found if isinstance(found, tuple) else (found,)):
+            if part is not None:
+                arrays[name, i] = part
+    return arrays
+
+
+def assert_no_rows_get_no_predictions(model, rows, none):
+    found = predictions(model, none)
+    for name, expected in predictions(model, rows).items():
+        assert found[name].shape == (0, *expected.shape[1:]), name
+        assert found[name].dtype == expected.dtype, name
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *ESTIMATORS[:-1],
+        FuzzyTwinSVC(planes="fuzzy", kernel="rbf"),
+        FuzzyTwinCommittee(noise="auto"),
+        MembershipWeighted(estimator=FuzzyTwinSVC()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("labels", [Y, TEXTS, np.arange(40) % 3], ids=["two", "text", "three"])
+def test_no_rows_get_no_predictions(model, labels):
+    model = clone(model).fit(X, labels)
+    assert_no_rows_get_no_predictions(model, X[:3], X[:0])
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    assert_no_rows_get_no_predictions(model.fit(frame, labels), frame[:3], frame[:0])
+    if get_tags(model).input_tags.sparse:
+        rows = sparse.csr_array(X)
+        assert_no_rows_get_no_predictions(model.fit(rows, labels), rows[:3], rows[:0])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [COMMITTEE, make_pipeline(TablePreprocessor(), FuzzyTwinSVC())],
+    ids=["committee", "pipeline"],
+)
+def test_no_rows_of_a_table_get_no_predictions(model):
+    table = messy()
+    model.fit(table, Y)
+    assert_no_rows_get_no_predictions(model, table[:3], table[:0])
+    assert_no_rows_get_no_predictions(model, table[:3], pd.DataFrame(columns=table.columns))
+    objects = table.to_numpy(object)
+    assert_no_rows_get_no_predictions(model.fit(objects, Y), objects[:3], objects[:0])
+
+
+@pytest.mark.parametrize("fit", [FuzzyTwinSVC().fit, COMMITTEE.fit, find_label_issues])
+def test_complex_columns_are_named(fit):
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(z=X[:, 0] + 1j)
+    with pytest.raises(ValueError, match="column 'z' of X holds complex numbers; give the real"):
+        fit(table, Y)
+    with pytest.raises(ValueError, match="column 'z' of X holds complex numbers"):
+        fit(table.assign(ward="north"), Y)
+    with pytest.raises(ValueError, match="each column of X holds complex numbers"):
+        fit(X + 1j, Y)
+
+
+@pytest.mark.parametrize("fit", [FuzzyTwinSVC().fit, COMMITTEE.fit, find_label_issues])
+def test_a_dict_of_columns_names_the_remedy(fit):
+    with pytest.raises(ValueError, match=r"^X is a dict; give .* pandas\.DataFrame\(X\)\.$"):
+        fit({"a": X[:, 0].tolist(), "b": X[:, 1].tolist()}, Y)
+
+
+@pytest.mark.parametrize(
+    "model", [FuzzyTwinSVC(), COMMITTEE, make_pipeline(TablePreprocessor(), FuzzyTwinSVC())]
+)
+def test_predict_refuses_a_dict_of_columns_and_complex_numbers(model):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model.fit(frame, Y)
+    with pytest.raises(ValueError, match=r"^X is a dict; give .* pandas\.DataFrame\(X\)\.$"):
+        model.predict(dict(frame))
+    with pytest.raises(ValueError, match="column 'b' of X holds complex numbers"):
+        model.predict(frame.assign(b=1j))

@@ -188,9 +188,17 @@ def validate_features(estimator: BaseEstimator, X: Any) -> Any:
     Missing and infinite values are left to `check_finite`, which the caller uses on each block.
     """
     check_is_fitted(estimator)
+    check_rows(X)
     with naming_text_columns(X):
         accept_sparse = _sparse_format(estimator)
-        X = validate_data(estimator, X, reset=False, accept_sparse=accept_sparse, **CHECK_FEATURES)
+        X = validate_data(
+            estimator,
+            X,
+            reset=False,
+            accept_sparse=accept_sparse,
+            ensure_min_samples=0,
+            **CHECK_FEATURES,
+        )
     return canonical(X)
 
 
@@ -245,6 +253,7 @@ def match_labels(
     argument holds the entries of that of X in another order.
     """
     check_rows(X)
+    check_has_columns(X)
     if is_name(y):
         raise ValueError(
             f"y={y!r} is one value; give one label for each row. If they are a column of X, give "
@@ -255,13 +264,25 @@ def match_labels(
 
 
 def check_rows(X: Any) -> None:
-    """Raise a ValueError if X is the path of a file, or has no columns."""
+    """Raise a ValueError if X is a path or a dict, or holds complex numbers."""
     if isinstance(X, str | os.PathLike):
         path = os.fspath(X)
         raise ValueError(
             f"X is the path {path!r}; read the file first, as by pandas.read_csv({path!r}), or use "
             "the functions of fuzzytwin.files, which read files."
         )
+    if isinstance(X, dict) and not sparse.issparse(X):
+        raise ValueError("X is a dict; give a data frame, such as pandas.DataFrame(X).")
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c" or _column_of_kind(X, "c"):
+        name = _column_of_kind(X, "c") or "each column"
+        raise ValueError(
+            f"Complex data not supported: {name} of X holds complex numbers; give the real part "
+            "(numpy.real), or the real and the imaginary part as two columns."
+        )
+
+
+def check_has_columns(X: Any) -> None:
+    """Raise a ValueError if X has no columns."""
     shape: Any = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(
@@ -579,7 +600,7 @@ def naming_text_columns(X: Any) -> Iterator[None]:
         text = str(error)
         name = _text_column(X) if "could not convert" in text.lower() else None
         may_be_date = "promoted" in text or "a real number" in text
-        if name is None and may_be_date and (name := _date_column(X)) is not None:
+        if name is None and may_be_date and (name := _column_of_kind(X, "mM")) is not None:
             raise ValueError(
                 f"X holds dates or times in {name}; turn them into numbers (such as days since "
                 "the first one) or leave it out."
@@ -604,10 +625,12 @@ def _text_column(X: Any) -> str | None:
     return None
 
 
-def _date_column(X: Any) -> str | None:
-    """Find the first column of a frame that holds dates or times."""
-    kinds = [getattr(kind, "kind", "") for kind in getattr(X, "dtypes", ())]
-    return next((column_name(X.columns, j) for j, k in enumerate(kinds) if k in "mM"), None)
+def _column_of_kind(X: Any, kinds: str) -> str | None:
+    """Find the first column of a pandas frame whose type is of one of these kinds of numpy."""
+    if not hasattr(X, "iloc"):
+        return None
+    found = [getattr(dtype, "kind", "") for dtype in X.dtypes]
+    return next((column_name(X.columns, j) for j, k in enumerate(found) if k and k in kinds), None)
 
 
 def _sparse_format(estimator: BaseEstimator) -> str | bool:

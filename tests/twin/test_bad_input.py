@@ -94,7 +94,8 @@ def test_bad_rows(kind, membership, model):
         fresh = FuzzyTwinSVC()
         refuses(fresh, "partial_fit", bad, labels, classes=[0, 1, 2], match=match)
     for method in ("predict", "decision_function", "predict_membership", "fuzzy_distance"):
-        refuses(model, method, bad, match=match)
+        if kind != "empty":
+            refuses(model, method, bad, match=match)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from fuzzytwin._params import (
     set_fitted_attributes,
 )
 from fuzzytwin._passes import SumOverChunks, in_memory
-from fuzzytwin._rows import Rows, check_rows, label_array, validate_rows
+from fuzzytwin._rows import Rows, check_has_columns, check_rows, label_array, validate_rows
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.threads import limited_blas
@@ -100,6 +100,7 @@ def fit_rows(
     """
     check_parameters(model)
     check_rows(X)
+    check_has_columns(X)
     preprocessor = fit_preprocessor(X)
     numbers = X if preprocessor is None else preprocessor.transform(X)
     rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups, table=X)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fuzzytwin._params import check_choice
 from fuzzytwin._rows import (
+    check_has_columns,
     check_rows,
     check_weights,
     encode,
@@ -176,7 +177,7 @@ def find_label_issues(
         X, y = _split_target(X, y)
     if _are_names(votes):
         X, votes = _split_votes(X, votes)
-    check_rows(X)
+    check_has_columns(X)
     y = _check_labels(X, y, votes)
     if votes is not None:
         _check_votes_options(labels, estimator)

@@ -165,7 +165,7 @@ def _converted(model: Any) -> tuple[Any, Any]:
             f"{type(last).__name__} is not an estimator of fuzzytwin; pass one, or a pipeline that "
             "ends in one."
         )
-    estimator = getattr(last, "best_estimator_", last)
+    estimator: Any = getattr(last, "best_estimator_", last)
     labels = estimator.classes_
     too_large = labels.dtype.kind == "u" and labels[-1] > np.iinfo(np.int64).max
     if too_large or labels.dtype.kind in "mM":

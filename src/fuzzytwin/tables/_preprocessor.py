@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fuzzytwin._params import check_choice
+from fuzzytwin._rows import check_rows
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
@@ -285,7 +286,7 @@ def _check_sparse(owner: TablePreprocessor, X: Any, schema: TableSchema) -> Any:
         raise ValueError("X is sparse, but was a table in fit; give the same kind of rows.")
     if not sparse.issparse(X):
         raise ValueError("X is dense, but was a sparse matrix in fit; give the same kind of rows.")
-    return validate_data(owner, X, reset=False, accept_sparse="csr")
+    return validate_data(owner, X, reset=False, accept_sparse="csr", ensure_min_samples=0)
 
 
 def fitted_to_schema(schema: TableSchema, frame: Any) -> TablePreprocessor:
@@ -325,15 +326,23 @@ def _as_table(owner: TablePreprocessor, X: Any, schema: TableSchema | None = Non
     """
     pandas = import_optional("pandas", "cli", "TablePreprocessor")
     check_collected(X)
+    check_rows(X)
     is_table = hasattr(X, "columns")
     if not is_table:
-        X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X", estimator=owner)
+        X = check_array(
+            X,
+            dtype=None,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            input_name="X",
+            estimator=owner,
+        )
     by_name = is_table and hasattr(owner, "feature_names_in_")
     if schema is not None and by_name:
         X = _used_columns(X, schema)
     else:
         validate_data(owner, X, reset=schema is None, skip_check_array=True)
-    if not len(X):
+    if schema is None and not len(X):
         raise ValueError("X has 0 sample(s), while a minimum of 1 is required; add some rows.")
     if not is_table:
         X = pandas.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
