@@ -155,6 +155,37 @@ def test_some_votes_are_none(none):
     np.testing.assert_allclose(shares[1], [0, 1])
 
 
+@pytest.mark.parametrize("mark", ["", "NA", "n/a", "?", "null", "-1", -1])
+def test_what_classes_or_y_names_is_a_label_and_no_mark_of_a_missing_vote(mark):
+    votes = np.array([[mark, mark, "b"], [mark, "b", "b"], [None, mark, np.nan]], dtype=object)
+    with pytest.raises(ValueError, match=r"votes names 1 class|-1 could be a label"):
+        soft_labels(votes)
+    shares = soft_labels(votes, classes=np.array([mark, "b"], dtype=object))
+    np.testing.assert_allclose(shares[:, 0], [2 / 3, 1 / 3, 1])
+
+
+def test_labels_of_y_may_be_called_like_missing_votes():
+    X, y = make_classification(100, 4, random_state=0)
+    votes = np.column_stack([y, 1 - y, y])
+    plain = find_label_issues(X, y, votes=votes)
+    named = np.array(["NA", "b"], dtype=object)
+    report = find_label_issues(X, named[y], votes=named[votes])
+    assert report.classes.tolist() == ["NA", "b"]
+    np.testing.assert_allclose(report.label_quality, plain.label_quality)
+
+
+def test_none_in_text_is_a_label():
+    words = np.array(["None", "Mild", "Severe"], dtype=object)
+    other = np.array(["Nil", "Mild", "Severe"], dtype=object)
+    truth, votes = made(right=(0.8, 0.7, 0.7))
+    shares = [soft_labels(np.where(votes < 0, None, w[votes]), classes=w) for w in (words, other)]
+    np.testing.assert_array_equal(*shares)
+    X = np.random.default_rng(0).normal(size=(len(truth), 3)) + np.eye(3)[truth]
+    y = words[truth]
+    assert find_label_issues(X, votes=words[np.abs(votes)]).classes.tolist() == sorted(words)
+    assert find_label_issues(X, y).classes.tolist() == sorted(words)
+
+
 def test_minus_one_beside_one_other_label_is_asked_about():
     votes = [[1, -1], [-1, -1], [1, 1]]
     with pytest.raises(ValueError, match="-1 could be a label or mean no vote"):
@@ -239,16 +270,13 @@ def test_minus_one_is_a_label_of_votes_where_it_is_one_of_y():
     assert find_label_issues(X, 2 * y - 1, votes=gaps).classes.tolist() == [-1, 1]
 
 
-def test_labels_beside_votes_must_be_there_and_must_not_stand_for_no_vote():
+def test_labels_beside_votes_must_be_there():
     X, y = make_classification(100, 4, random_state=0)
     votes = np.column_stack([y, 1 - y, y])
     missing = y.astype(object)
     missing[3] = None
     with pytest.raises(ValueError, match="y has no label in row 3"):
         find_label_issues(X, missing, votes=votes)
-    named = np.array(["NA", "b", "c"], dtype=object)
-    with pytest.raises(ValueError, match="y holds 'NA', which stands for no vote"):
-        find_label_issues(X, named[y], votes=named[1 + votes])
     with pytest.raises(ValueError, match="inconsistent numbers"):
         find_label_issues(X, y[:50], votes=votes)
 

@@ -15,10 +15,11 @@ from fuzzytwin._params import check_choice
 from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
+from fuzzytwin.tables._parse import MISSING
 
 MAX_ITERATIONS = 1000
 TOLERANCE = 1e-10  # of the log likelihood, relative
-NO_VOTES = ("", "NA", "N/A", "nan", "NaN", "None")
+NO_VOTES = {*MISSING, "-1", "-1.0"}  # unless they are named as labels
 JOINT_ITERATIONS = 3  # fits of the model of the features, each to the latest memberships
 PRIOR_VOTES = 4.0  # in each class, added for each annotator
 PRIOR_ACCURACY = 0.6  # of these votes
@@ -86,8 +87,9 @@ def soft_labels(
     Parameters
     ----------
     votes : array-like of shape (n, A)
-        Label that each annotator gave each row. None, NaN, "", "NA" or -1 is no vote. If -1 is a
-        label, name all labels in `classes`.
+        Label that each annotator gave each row. None, NaN, -1 and the marks of missing values in
+        files ("", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "#N/A" and the
+        like) are no vote, unless `classes` names them. The text "None" is a label.
     method : {"shares", "dawid-skene"}, default="shares"
         How to combine votes. "dawid-skene" needs several votes on most rows, and annotators with
         many votes. With few votes, "shares" is safer.
@@ -205,8 +207,8 @@ def read_votes(
 ) -> tuple[Array, Array, list[Any]]:
     """Return votes as indices of the classes (-1: none), the classes, and the annotators.
 
-    The labels `y`, if given, are those of another annotator. -1 is a label if it is among the
-    classes or in y. Rows without a vote raise a ValueError, unless `allow_empty`.
+    The labels `y`, if given, are those of another annotator. What classes or y name is a label,
+    even if it is in `NO_VOTES`. Rows without a vote raise a ValueError, unless `allow_empty`.
     """
     columns = getattr(votes, "columns", None)
     table = _cells(votes)
@@ -219,10 +221,10 @@ def read_votes(
         names = [*names, "label"]
         label_set |= set(table[:, -1].tolist())
     flat = table.ravel().tolist()
-    cast = np.array([_is_vote(vote) for vote in flat])
-    if not any(label == -1 for label in label_set):
-        cast &= ~_minus_one(flat, cast, classes is None)
+    cast = np.array([not is_missing(vote) and _is_vote(vote, label_set) for vote in flat])
     given = list(compress(flat, cast))
+    if classes is None:
+        _ask_about_minus_one(set(compress(flat, ~cast)), set(given))
     if classes is None and all(vote.is_integer() for vote in given if isinstance(vote, float)):
         # Missing votes have turned integers into floats.
         given = [int(vote) if isinstance(vote, float) else vote for vote in given]
@@ -237,11 +239,6 @@ def read_votes(
     codes: Array = np.full(len(flat), -1)
     codes[cast] = [place[vote] for vote in given]
     codes = codes.reshape(table.shape)
-    if y is not None and (codes[:, -1] < 0).any():
-        raise ValueError(
-            f"y holds {table[codes[:, -1].argmin(), -1]!r}, which stands for no vote; rename this "
-            "label, in votes too."
-        )
     empty = (codes < 0).all(axis=1)
     if empty.any() and not allow_empty:
         raise ValueError(
@@ -268,22 +265,20 @@ def majority(votes: Any) -> list[Any]:
     return [label if n else None for label, n in zip(most_voted, n_votes, strict=True)]
 
 
-def _is_vote(value: Any) -> bool:
-    return not (is_missing(value) or str(value).strip() in NO_VOTES)
+def _is_vote(vote: Any, labels: set[Any]) -> bool:
+    """Return whether a value that is not missing is a vote, and not a mark of none."""
+    return vote in labels or str(vote).strip() not in NO_VOTES
 
 
-def _minus_one(flat: list[Any], cast: Array, ask: bool) -> Array:
-    """Return which votes are -1, no vote; raise if -1 may be one of two labels."""
-    is_minus_one = cast & [str(vote) in ("-1", "-1.0") for vote in flat]
-    others = set(compress(flat, cast & ~is_minus_one))
-    if ask and is_minus_one.any() and len(others) == 1:
-        label = others.pop()
+def _ask_about_minus_one(others: set[Any], labels: set[Any]) -> None:
+    """Raise a ValueError if -1, which was taken as no vote, may be one of two labels."""
+    if len(labels) == 1 and {"-1", "-1.0"} & set(map(str, others)):
+        label = labels.pop()
         raise ValueError(
             f"votes holds only -1 and {label!r}, and -1 could be a label or mean no vote. If it is "
             f"a label, rename it, or pass classes=[-1, {label!r}] to soft_labels. If it means no "
             "vote, write None instead, or pass all labels as classes=[...]."
         )
-    return is_minus_one
 
 
 def _classes_of(given: list[Any], classes: Any) -> Array:

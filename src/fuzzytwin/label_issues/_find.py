@@ -129,7 +129,9 @@ def find_label_issues(
         are held out together. Otherwise each would be predicted from the others.
     votes : array-like of shape (n, A) or list of str, default=None
         Label that each of several annotators gave each row, or the names of the columns of X that
-        hold them, which are then no features. None, NaN, "", "NA" or -1 is no vote.
+        hold them, which are then no features. None, NaN, -1 and the marks of missing values in
+        files ("", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "#N/A" and the
+        like) are no vote, unless `y` holds them as labels. The text "None" is a label.
         The confusion matrix of each annotator and the true classes are estimated jointly from
         votes and features. `y`, if given, is another vote.
 
