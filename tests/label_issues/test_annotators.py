@@ -234,6 +234,41 @@ def test_votes_and_columns_together():
     np.testing.assert_array_equal(judged.classes[judged.codes], labels)
 
 
+def small_crowd(seed=0, n=120, K=2):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, K, n)
+    X = rng.normal(size=(n, 3)) + 1.5 * np.eye(3)[truth]
+    wrong = rng.random((n, 4)) < [0.15, 0.2, 0.2, 0.1]
+    return X, np.where(wrong, (truth[:, None] + 1) % K, truth[:, None])
+
+
+def test_votes_on_rows_of_weight_0_count_nowhere():
+    X, votes = small_crowd()
+    used = np.arange(120) >= 40
+    votes[~used] = np.random.default_rng(1).integers(0, 2, (40, 4))
+    weighted = find_label_issues(X, votes=votes, sample_weight=used.astype(float))
+    absent = find_label_issues(X[used], votes=votes[used])
+    np.testing.assert_allclose(weighted.annotators.confusion, absent.annotators.confusion)
+    np.testing.assert_allclose(weighted.annotators.reliability, absent.annotators.reliability)
+    np.testing.assert_allclose(weighted.annotators.priors, absent.annotators.priors)
+    np.testing.assert_allclose(weighted.label_quality[used], absent.label_quality)
+    assert weighted.n_errors == pytest.approx((1 - weighted.label_quality).sum())
+    votes[0, 0] = 2
+    with pytest.raises(ValueError, match="sample_weight is zero for every row with a vote for 2"):
+        find_label_issues(X, votes=votes, sample_weight=used.astype(float))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_row_of_weight_w_has_the_votes_of_w_copies_in_one_group(K):
+    X, votes = small_crowd(n=90, K=K)
+    weight = np.random.default_rng(2).integers(1, 4, 90)
+    copies = np.repeat(np.arange(90), weight)
+    weighted = find_label_issues(X, votes=votes, sample_weight=7.0 * weight)
+    repeated = find_label_issues(X[copies], votes=votes[copies], groups=copies)
+    np.testing.assert_allclose(weighted.label_quality[copies], repeated.label_quality, atol=1e-9)
+    np.testing.assert_allclose(weighted.annotators.confusion, repeated.annotators.confusion)
+
+
 def test_with_votes_the_most_probable_label_is_suggested():
     """Also below 80%, which labels without votes need: the votes are evidence of their own."""
     truth, votes = made(right=(0.7, 0.6, 0.6))

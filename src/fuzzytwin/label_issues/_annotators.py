@@ -129,10 +129,11 @@ def soft_labels(
     check_choice("method", method, ("shares", "dawid-skene"))
     codes, labels, names = read_votes(votes, classes)
     cast, degrees = _votes_and_shares(codes, len(labels))
+    weight = np.ones(len(codes))
     likelihood = np.nan
     if method == "dawid-skene":
         check_several_labels(codes, len(labels))
-        degrees, likelihood, converged = _maximise_likelihood(cast, degrees)
+        degrees, likelihood, converged = _maximise_likelihood(cast, degrees, weight)
         if not converged:
             warn_user(
                 f"method='dawid-skene' did not converge in {MAX_ITERATIONS} iterations; use "
@@ -141,14 +142,14 @@ def soft_labels(
             )
     if not return_annotators:
         return degrees
-    return degrees, _describe(cast, degrees, labels, names, likelihood)
+    return degrees, _describe(cast, degrees, weight, labels, names, likelihood)
 
 
 def _describe(
-    cast: Any, degrees: Array, labels: Array, names: list[Any], likelihood: float
+    cast: Any, degrees: Array, weight: Array, labels: Array, names: list[Any], likelihood: float
 ) -> Annotators:
     """Estimate the confusion matrices of annotators, given the memberships of the rows."""
-    priors, theta, counts = _maximise(cast, degrees)
+    priors, theta, counts = _maximise(cast, degrees, weight)
     correct = np.einsum("akk->a", counts)
     total = counts.sum(axis=(1, 2))
     reliability = np.divide(correct, total, out=np.full(len(names), np.nan), where=total > 0)
@@ -156,7 +157,11 @@ def _describe(
 
 
 def combine_with_votes(
-    codes: Array, labels: Array, names: list[Any], probabilities: Callable[[Array], Array]
+    codes: Array,
+    weight: Array,
+    labels: Array,
+    names: list[Any],
+    probabilities: Callable[[Array], Array],
 ) -> tuple[Array, Annotators]:
     r"""Combine votes with leave-one-out predictions from the features.
 
@@ -166,8 +171,9 @@ def combine_with_votes(
         u_ik = q_ik prod_a theta_ak,v_ia / sum_l q_il prod_a theta_al,v_ia,
 
     with the confusion matrices theta of the annotators from the same memberships, by expectation
-    maximisation. `PRIOR_VOTES` are added to the counts in theta, so that an annotator with few
-    votes is not taken as perfect. `probabilities` computes leave-one-out q from u (n, K).
+    maximisation, in which a row counts by its weight, in units of what is held out together.
+    `PRIOR_VOTES` are added to the counts in theta, so that an annotator with few votes is not taken
+    as perfect. `probabilities` computes leave-one-out q from u (n, K).
     """
     K = len(labels)
     cast, degrees = _votes_and_shares(codes, K, added=0.5 / K)
@@ -176,8 +182,8 @@ def combine_with_votes(
     likelihood = np.nan
     for _ in range(JOINT_ITERATIONS):
         q = np.maximum(probabilities(degrees), 1e-6)
-        degrees, likelihood, _ = _maximise_likelihood(cast, degrees, q, prior)
-    return degrees, _describe(cast, degrees, labels, names, likelihood)
+        degrees, likelihood, _ = _maximise_likelihood(cast, degrees, weight, q, prior)
+    return degrees, _describe(cast, degrees, weight, labels, names, likelihood)
 
 
 def check_several_annotators(codes: Array, names: list[Any]) -> None:
@@ -313,7 +319,7 @@ def _votes_and_shares(codes: Array, K: int, added: float = 0.0) -> tuple[Any, Ar
 
 
 def _maximise_likelihood(
-    cast: Any, degrees: Array, q: Array | None = None, prior: Array | float = 0.0
+    cast: Any, degrees: Array, weight: Array, q: Array | None = None, prior: Array | float = 0.0
 ) -> tuple[Array, float, bool]:
     """Return memberships of maximum likelihood, the log likelihood, and whether it converged.
 
@@ -321,30 +327,36 @@ def _maximise_likelihood(
     """
     before = -np.inf
     for _ in range(MAX_ITERATIONS):
-        priors, theta, _ = _maximise(cast, degrees, prior)
-        degrees, likelihood = _expect(cast, priors if q is None else q, theta)
+        priors, theta, _ = _maximise(cast, degrees, weight, prior)
+        degrees, log_likelihoods = _expect(cast, priors if q is None else q, theta)
+        likelihood = float(weight @ log_likelihoods)
         if likelihood - before <= TOLERANCE * abs(likelihood):
             return degrees, likelihood, True
         before = likelihood
     return degrees, likelihood, False
 
 
-def _maximise(cast: Any, degrees: Array, prior: Array | float = 0.0) -> tuple[Array, Array, Array]:
+def _maximise(
+    cast: Any, degrees: Array, weight: Array, prior: Array | float = 0.0
+) -> tuple[Array, Array, Array]:
     """Return pi (K,), theta (A, K, K) and the expected counts of theta."""
     K = degrees.shape[1]
     # Axes: annotator, class, label.
-    counts = np.asarray(cast.T @ degrees).reshape(-1, K, K).transpose(0, 2, 1) + prior
+    counts = (
+        np.asarray(cast.T @ (weight[:, None] * degrees)).reshape(-1, K, K).transpose(0, 2, 1)
+        + prior
+    )
     total = counts.sum(axis=2, keepdims=True)
     theta = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
-    return degrees.mean(axis=0), theta, counts
+    return weight @ degrees / weight.sum(), theta, counts
 
 
-def _expect(cast: Any, priors: Array, theta: Array) -> tuple[Array, float]:
-    """Return probabilities of the classes given the votes, and the log likelihood."""
+def _expect(cast: Any, priors: Array, theta: Array) -> tuple[Array, Array]:
+    """Return probabilities of the classes given the votes, and the log likelihood of each row."""
     with np.errstate(divide="ignore"):
         logs = np.log(np.nan_to_num(theta)).transpose(0, 2, 1).reshape(-1, theta.shape[1])
         joint = np.log(priors) + np.asarray(cast @ logs)
     most = joint.max(axis=1, keepdims=True)
     powers = np.exp(joint - most)
     total = powers.sum(axis=1, keepdims=True)
-    return powers / total, float((np.log(total) + most).sum())
+    return powers / total, (np.log(total) + most).ravel()

@@ -122,8 +122,9 @@ def find_label_issues(
         other classifier with `predict_proba`: its out-of-fold probabilities in five folds. It gets
         X as it is.
     sample_weight : array-like of shape (n,), default=None
-        Importance of each row for the fit. A row is held out with its full weight, and a common
-        factor of all weights changes nothing. Rows of weight 0 are scored too.
+        Importance of each row for the fit, its votes included. A row is held out with its full
+        weight, and a common factor of all weights changes nothing. Rows of weight 0 are scored too,
+        and numbers of errors count every row once.
     groups : array-like of shape (n,), default=None
         Rows that belong together, such as the visits of a patient or duplicates of a record. They
         are held out together. Otherwise each would be predicted from the others.
@@ -478,13 +479,14 @@ def _from_votes(
     n_rows, n_classes = len(codes), len(classes)
     weight = check_weights(sample_weight, n_rows)
     groups = None if groups is None else encode_groups(groups, n_rows)
+    weight = np.ones(n_rows) if weight is None else weight
+    weight = weight / mean_weight(weight, groups)
     if n_rows < n_classes:
         raise ValueError(
             f"votes holds {n_classes} labels for {n_rows} rows; give more rows, or leave out rare "
             "labels."
         )
-    check_several_annotators(codes, names)
-    check_several_labels(codes, n_classes)
+    _check_votes(codes, classes, names, weight)
     preprocessor = fit_preprocessor(X)
     columns = columns_of(preprocessor)
     _warn_of_votes(X, codes, classes, columns)
@@ -498,7 +500,7 @@ def _from_votes(
         fit_rows(model, *rows)
         return np.asarray(model.loo_proba(*rows))
 
-    posterior, annotators = combine_with_votes(codes, classes, names, leave_one_out)
+    posterior, annotators = combine_with_votes(codes, weight, classes, names, leave_one_out)
     if y is None:
         n_votes = np.stack([(codes == k).sum(axis=1) for k in range(n_classes)], axis=1)
         given = (n_votes + 0.5 * posterior).argmax(axis=1)  # of tied labels, the more probable one
@@ -519,6 +521,19 @@ def _from_votes(
         annotators=annotators,
         unused_columns=_unused(columns),
     )
+
+
+def _check_votes(codes: Array, classes: Array, names: list[Any], weight: Array) -> None:
+    """Raise a ValueError unless rows of positive weight have enough votes."""
+    used = codes[weight > 0]
+    absent = np.setdiff1d(np.arange(len(classes)), used)
+    if len(absent):
+        raise ValueError(
+            f"sample_weight is zero for every row with a vote for {classes[absent].tolist()[0]!r}; "
+            "give at least one of them a weight, or leave these rows out."
+        )
+    check_several_annotators(used, names)
+    check_several_labels(used, len(classes))
 
 
 def _unused(columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
