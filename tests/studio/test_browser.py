@@ -300,6 +300,21 @@ def test_the_page_opens_on_the_rows_to_review_and_follows_decisions(browser, ser
     assert not page.errors()
 
 
+def test_a_decision_that_cannot_be_saved_is_not_made_and_that_is_said(browser, serve, tmp_path):
+    path = tmp_path / "t.csv"
+    write_table(path)
+    name = f"pixel_0_{'1' * 6000}"  # no number that Python reads
+    path.write_text(path.read_text("utf-8").replace("noise", name, 1), "utf-8")
+    page = Page(browser, serve(path, "--target", "sick", "--id", "name"))
+    row = page.row
+    journal_path(path).unlink()
+    page.press("x")
+    assert "Not saved, and therefore not done" in page.text(".message")
+    assert "was moved or deleted by another program" in page.text(".message")
+    assert page.row == row
+    assert not page.errors()
+
+
 def test_a_label_without_a_digit_is_typed(browser, serve, tmp_path):
     path = tmp_path / "t.csv"
     names = [f"label {letter}" for letter in "abcdefghijkl"]
