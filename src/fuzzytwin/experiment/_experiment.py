@@ -485,7 +485,6 @@ class Experiment:
                 frame.insert(0, name, values)
             frame.insert(0, "row", self.numbers)
         frame = frame.sort_values("rank", kind="stable", ignore_index=True)
-        frame["label_quality"] = frame["label_quality"].round(4)
         return frame
 
     @cached_property
