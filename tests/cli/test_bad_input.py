@@ -210,7 +210,7 @@ def test_nothing_is_overwritten_unless_forced(run, folder):
     run("export", "t.skops", "t.onnx")
     refused(run, folder, "predict", "t.skops", data, "--out", "p.csv", match="already exists")
     refused(run, folder, "export", "t.skops", "t.onnx", match="already exists")
-    refused(run, folder, "generate", "xor", "p.csv", match="already exists")
+    refused(run, folder, "generate", "patients", "p.csv", match="already exists")
     refused(run, folder, "export", "t.skops", "t.txt", match=r"\.onnx")
 
 
@@ -276,7 +276,7 @@ def test_debug_gives_the_traceback():
 
 def test_bugs_are_not_blamed_on_the_user(run, monkeypatch):
     monkeypatch.setattr("fuzzytwin.cli._shared.check_output", lambda *_: 1 / 0)
-    said = run("generate", "xor", "t.csv", code=1)
+    said = run("generate", "patients", "t.csv", code=1)
     assert "ZeroDivisionError" in said
     assert "--debug" in said
 

@@ -151,9 +151,9 @@ def test_text_stays_text_where_new_rows_look_like_numbers(run):
 
 
 def test_weights_and_degrees(run):
-    run("generate", "xor", "xor.csv", "--rows", 80)
+    data = table("d.csv", **some(), degree=np.linspace(0.5, 1, 60))
     assert "membership   degree" in run(
-        "train", "xor.csv", "--target", "label", "--degree", "degree", "--folds", 2
+        "train", data, "--target", "y", "--degree", "degree", *QUICK
     )
     columns = {**some(), "w": np.arange(60) % 3}
     told = run("train", table("w.csv", **columns), "--target", "y", "--weight", "w", *QUICK)
@@ -227,14 +227,13 @@ def test_explain_keeps_the_values_of_long_names(run):
         assert re.search(rf"^a-co\S+\.\.\.\S+read: {value} \(vs others\) ", out, re.M), out
 
 
-@pytest.mark.parametrize("kind", ["ndc", "xor"])
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_generate(run, folder, kind, ending):
-    run("generate", kind, f"t.{ending}", "--rows", 50)
+def test_generate(run, folder, ending):
+    assert "--target disease --id patient" in run("generate", "patients", f"t.{ending}")
     reader = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
     frame = reader(folder / f"t.{ending}")
-    assert len(frame) == 50
-    assert set(frame["label"]) == {-1, 1}
+    assert len(frame) == 303
+    assert set(frame["disease"]) == {"no", "yes"}
 
 
 @pytest.fixture(scope="module")
@@ -287,16 +286,3 @@ def test_demo_in_words(run, capsys, monkeypatch, quick_demo):
         assert re.search(r"57 labels flipped: \d+ label issues", " ".join(text.split()))
         assert "Try next" in text
         assert "fuzzytwin train DATA.csv --target COLUMN --report report.html" in text
-
-
-@pytest.mark.parametrize(
-    ("kind", "target", "rows"), [("patients", "disease", 303), ("digits", "target", 1797)]
-)
-def test_tables_that_the_pages_name_are_made_by_one_command(run, folder, kind, target, rows):
-    assert f"--target {target}" in run("generate", kind, f"{kind}.csv")
-    made = pd.read_csv(folder / f"{kind}.csv")
-    assert len(made) == rows
-    if kind == "patients":
-        assert set(made["disease"]) == {"no", "yes"}
-        assert made["thal"].isna().sum() == 2
-        assert set(made["sex"]) == {"female", "male"}

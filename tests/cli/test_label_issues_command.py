@@ -452,7 +452,7 @@ def test_columns_of_an_embedding_share_a_line(run, folder):
     rows = rng.normal(size=(120, 30)) + 2 * label[:, None]
     pd.DataFrame({"emb": list(rows), "label": label}).to_parquet("t.parquet")
     out = run("label-issues", "t.parquet", "--target", "label")
-    assert "30 columns of kind number: emb_0 to emb_29\n" in out
+    assert "30 columns of kind number: emb_0, emb_1, " in out
 
 
 def test_outcomes_are_hinted_at_if_overlap_may_explain_the_label_issues(run, folder):

@@ -259,7 +259,7 @@ def test_what_cannot_be_written_is_named(near, tmp_path):
     from fuzzytwin.spark import FuzzyTwinSVC
 
     estimator = FuzzyTwinSVC(featuresCol=FEATURES, membership=lambda X, y, s: np.ones(len(y)))
-    with pytest.raises(ValueError, match=r"membership=.*cannot be saved.*; pass the membership by"):
+    with pytest.raises(ValueError, match=r"membership=.*cannot be saved.*; use a name"):
         estimator.save(f"{tmp_path}/estimator")
     assert not list(tmp_path.iterdir())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Sequence
 from math import floor, log10
 from typing import TextIO
 
@@ -25,6 +26,16 @@ def cut_middle(text: str, width: int) -> str:
         return text
     end = (width - 3) // 2
     return f"{text[: width - 3 - end]}...{text[-end:]}"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """List the first names, and count the others.
+
+    >>> listed([f"x_{j}" for j in range(256)])
+    'x_0, x_1, x_2 and 253 more'
+    """
+    others = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + others
 
 
 def wrapped(text: str, stream: TextIO) -> str:

@@ -51,6 +51,8 @@ def label_issues(
     )  # fmt: skip
     in_memory = {"--votes": votes, "--groups": groups, "--keep-all": keep_all, "--report": report}
     needs_memory = [option for option, value in in_memory.items() if value]
+    if stream and needs_memory:
+        raise ValueError(f"{needs_memory[0]} cannot be combined with --stream; omit one of them.")
     if keep_all and out is None:
         raise ValueError("--keep-all needs --out FILE.")
     if out is not None:

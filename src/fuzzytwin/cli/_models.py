@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -108,22 +107,38 @@ def predict(
         reader.check_output(out)
     rows = 0
     records = []
-    unusual_sets = UnusualSets(as_json=any("|" in str(name) for name in fitted.classes_.tolist()))
-    tables = predicted.tables if coverage is None else unusual_sets.count(predicted.tables)
+    n_empty = 0
+    # Sets are written as JSON if a label holds a bar.
+    empty_set = "[]" if any("|" in str(name) for name in fitted.classes_.tolist()) else ""
+
+    def tables() -> Iterator[Any]:
+        nonlocal n_empty
+        for table in predicted.tables:
+            if coverage is not None:
+                prefix = table.schema.names[-1].partition("probability_")[0]
+                n_empty += table[f"{prefix}set"].to_pylist().count(empty_set)
+            yield table
+
     with quiet():
         if out is not None:
             style = output_style(reader)
             rows = write_tables(
-                out, tables, force, "labelled", reader.n_rows, sys.stderr.isatty(), **style
+                out, tables(), force, "labelled", reader.n_rows, sys.stderr.isatty(), **style
             )
         else:
-            for table in tables:
+            for table in tables():
                 if as_json:
                     records += table.to_pylist()
                 else:
                     sys.stdout.write(as_csv(table, header=not rows, **text_style(reader)))
                 rows += table.num_rows
-    all_notes = [*notes(predicted.issues.findings()), *set_notes, *unusual_sets.notes()]
+    if n_empty:
+        is_are = "is" if n_empty == 1 else "are"
+        set_notes.append(
+            f"{count(n_empty, 'prediction set')} {is_are} empty: the row is unlike every class at "
+            "this coverage. Review such rows, or use a higher --coverage"
+        )
+    all_notes = [*notes(predicted.issues.findings()), *set_notes]
     if as_json and out is not None:
         return show.print_json({"rows": rows, "out": str(out), "notes": all_notes})
     for text in all_notes:
@@ -132,47 +147,6 @@ def predict(
         return show.print_json(records)
     if out is not None:
         show.echo(f"{count(rows, 'row')} labelled and written to {show.short(out)}.")
-
-
-class UnusualSets:
-    """Count prediction sets that are empty, or that do not contain the predicted label."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self.as_json = as_json  # sets are written as JSON if a label contains a "|"
-        self.empty = 0
-        self.without_label = 0
-
-    def count(self, tables: Iterable[Any]) -> Iterator[Any]:
-        """Yield tables of predictions unchanged, and count their sets."""
-        for table in tables:
-            prefix = table.schema.names[-1].partition("probability_")[0]
-            labels, sets = (table[prefix + name].to_pylist() for name in ("label", "set"))
-            for label, text in zip(map(str, labels), sets, strict=True):
-                members = json.loads(text) if self.as_json else text.split("|")
-                is_empty = not any(members)
-                self.empty += is_empty
-                self.without_label += not is_empty and label not in members
-            yield table
-
-    def notes(self) -> list[str]:
-        """Describe how many there were, and what they mean."""
-        from fuzzytwin._utils.text import count
-
-        notes = []
-        if self.empty:
-            is_are = "is" if self.empty == 1 else "are"
-            notes.append(
-                f"{count(self.empty, 'prediction set')} {is_are} empty: the row is unlike every "
-                "class at this coverage. Review such rows, or use a higher --coverage"
-            )
-        if self.without_label:
-            lack = "does not contain" if self.without_label == 1 else "do not contain"
-            notes.append(
-                f"{count(self.without_label, 'prediction set')} {lack} the predicted label, "
-                "because the training rows of that class had higher probabilities. Treat such rows "
-                "as undecided"
-            )
-        return notes
 
 
 def _choose_coverage(
@@ -274,7 +248,6 @@ def explain(
 ) -> None:
     """Show which columns drive the predictions."""
     from fuzzytwin.experiment._estimators import is_calibrated, quiet
-    from fuzzytwin.experiment._families import families
     from fuzzytwin.experiment._words import notes
 
     fitted, metadata = shared.load_model(model)
@@ -300,9 +273,7 @@ def explain(
         page = {"classes": [*explained, *others], "parameters": metadata.get("parameters")}
         return show.print_json(page)
     value = "probability" if is_calibrated(fitted[-1]) else "membership"
-    columns = metadata.get("schema", {}).get("columns", [])
-    family_of = families(column["name"] for column in columns)
-    show.explained(explained, others, limit, value, family_of)
+    show.explained(explained, others, limit, value)
 
 
 def _select_classes(

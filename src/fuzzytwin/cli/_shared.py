@@ -117,8 +117,6 @@ def is_chunked(
     """
     if not experiment.stream:
         return False
-    if stream and needs_memory:
-        raise ValueError(f"{needs_memory[0]} cannot be combined with --stream; omit one of them.")
     large = f"{experiment.path} holds more than 256 MiB of numbers"
     if needs_memory:
         raise ValueError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.extras import EXTRAS, extras, install_command, versions
-from fuzzytwin._utils.text import count, cut, decimals
+from fuzzytwin._utils.text import count, cut, decimals, listed
 
 if TYPE_CHECKING:
     from fuzzytwin.experiment import Experiment
@@ -18,6 +18,7 @@ JsonDict = dict[str, Any]
 MIN_WEIGHT = 0.005  # of the members that are listed
 MAX_COLUMNS = 24  # that are listed one by one, even without a note
 MAX_LINES = 40  # about columns
+MAX_NAMED = 10  # columns of a kind
 MAX_REPEATED_NOTE = 40  # characters of a note that is given for several columns
 # About a model file with landmarks.
 LANDMARK_WARNING = (
@@ -142,10 +143,8 @@ def _training(metadata: Any) -> Iterator[tuple[str, str]]:
 
 def _columns_by_kind(schema: JsonDict | None) -> Iterator[tuple[str, str]]:
     """Yield the columns of a schema, a line for each kind."""
-    from fuzzytwin.experiment._families import name_ranges
-
     for kind, names in _kinds([] if schema is None else schema["columns"]).items():
-        yield f"{kind} columns", ", ".join(name_ranges(names))
+        yield f"{kind} columns", listed(names, MAX_NAMED)
 
 
 def _as_text(value: Any) -> str:
@@ -183,7 +182,6 @@ def _kinds(columns: Iterable[JsonDict]) -> dict[str, list[str]]:
 
 def columns(columns: list[JsonDict]) -> None:
     """Show how columns were used. Of many columns, those without a note share a line."""
-    from fuzzytwin.experiment._families import name_ranges
     from fuzzytwin.experiment._words import column_note
 
     shown = columns
@@ -196,29 +194,29 @@ def columns(columns: list[JsonDict]) -> None:
             echo(f"... and {len(lines) - MAX_LINES:,} more columns with a note (--report).")
     for kind, names in _kinds(column for column in columns if column not in shown).items():
         n_columns = count(len(names), "column")
-        echo(short(f"{n_columns} of kind {kind}: {', '.join(name_ranges(names))}", 400))
+        echo(short(f"{n_columns} of kind {kind}: {listed(names, MAX_NAMED)}", 400))
     echo("")
 
 
 def _column_lines(columns: list[JsonDict]) -> Iterator[tuple[str, ...]]:
-    """Yield a line for each column. Columns that count up and were treated alike share one."""
-    from fuzzytwin.experiment._families import name_runs, range_of
+    """Yield a line for each column; in wide tables for neighbours that were treated alike."""
     from fuzzytwin.experiment._words import column_note
 
     noted: dict[str, str] = {}  # the first column of each long note, which is given only once
-    for _, alike in groupby(columns, key=_treatment):
-        by_name = {column["name"]: column for column in alike}
-        for run in name_runs(by_name):
-            first = by_name[run[0]]
-            n_values = sorted(by_name[name]["distinct"] for name in run)
-            values = " to ".join(f"{n:,}" for n in dict.fromkeys([n_values[0], n_values[-1]]))
-            n_missing = sum(by_name[name]["missing"] for name in run)
-            name = short(cut(range_of(run), 26))
-            note = column_note(first)
-            if len(note) > MAX_REPEATED_NOTE:
-                same = noted.setdefault(note.replace(first["name"], ""), run[0])
-                note = note if same == run[0] else f"as {cut(same, 26)}"
-            yield name, first["kind"], values, f"{n_missing:,}", short(note)
+    runs = [[column] for column in columns]
+    if len(columns) > MAX_COLUMNS:
+        runs = [list(alike) for _, alike in groupby(columns, key=_treatment)]
+    for run in runs:
+        first = run[0]
+        n_values = sorted(column["distinct"] for column in run)
+        values = " to ".join(f"{n:,}" for n in dict.fromkeys([n_values[0], n_values[-1]]))
+        n_missing = sum(column["missing"] for column in run)
+        name = cut(listed([column["name"] for column in run], 1), 26)
+        note = column_note(first)
+        if len(note) > MAX_REPEATED_NOTE:
+            same = noted.setdefault(note.replace(first["name"], ""), first["name"])
+            note = note if same == first["name"] else f"as {cut(same, 26)}"
+        yield short(name), first["kind"], values, f"{n_missing:,}", short(note)
 
 
 def _treatment(column: JsonDict) -> tuple[str, list[str]]:
@@ -314,16 +312,14 @@ def explained(
     others: list[JsonDict],
     limit: int,
     value: str,
-    family_of: Mapping[str, str],
 ) -> None:
     """Show the effects on classes. `value` is "probability" or "membership"."""
-    from fuzzytwin.experiment._families import strongest
     from fuzzytwin.experiment._words import effect_name
 
     fuzzy = any(entry["vagueness"] > 0 for entry in shown)
     for entry in shown:
         vagueness = f", vagueness {entry['vagueness']:.2f}" if fuzzy else ""
-        effects, more = strongest(entry["columns"], limit, family_of)
+        effects = entry["columns"][:limit]
         largest = max((abs(column["effect"]) for column in effects), default=0.0) or 1.0
         digits = decimals(largest)
         rows = []
@@ -339,7 +335,6 @@ def explained(
                 f"{column['correlation']:+.2f}",
                 *([f"{column['vagueness']:.3f}"] if fuzzy else []),
             ])  # fmt: skip
-        rows += [[short(f"... {text}"), *[""] * (4 + fuzzy)] for text in more]
         heads = ["", "effect>", "", "strength>", "corr.>", *(["vagueness>"] if fuzzy else [])]
         table(heads, rows, title=f"class {short(entry['class'], 30)}{vagueness}")
     if len(others) == len(shown) == 1 and not fuzzy:

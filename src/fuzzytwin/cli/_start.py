@@ -18,9 +18,6 @@ class ExampleTable(Enum):
     """Tables that `generate` writes."""
 
     PATIENTS = "patients"
-    DIGITS = "digits"
-    NDC = "ndc"
-    XOR = "xor"
 
 
 def demo(
@@ -46,57 +43,27 @@ def demo(
 def generate(
     kind: ExampleTable = typer.Argument(
         metavar="KIND",
-        help="patients: 303 rows with categories and missing values; digits: 1,797 handwritten "
-        "digits; ndc: Gaussian clusters; xor: two crossing lines.",
+        help="patients: 303 rows of real data, with categories and missing values.",
     ),
     out: Path = typer.Argument(metavar="OUT", help=f"{o.OUTPUTS} file to write."),
-    rows: int = o.number("Number of rows (ndc, xor).", default=1000, min=4),
-    columns: int = o.number("Number of columns (ndc).", default=32, min=1),
-    seed: int = o.number("Random seed (ndc, xor).", default=0),
     force: bool = o.FORCE,
     as_json: bool = o.JSON,
 ) -> None:
-    """Write an example table.
-
-    patients and digits are real data. ndc and xor are synthetic data for twin SVMs.
-    """
+    """Write an example table."""
+    from fuzzytwin.datasets import load_uci
     from fuzzytwin.tables._writer import check_out
 
     check_out(out)
     shared.check_output(out, force)
-    frame, target, more = _table(kind, rows, columns, seed)
-    shared.write_table(out, frame, force)
+    frame = load_uci("heart_cleveland", as_frame=True).frame
+    for name, values in CATEGORIES.items():
+        frame[name] = frame[name].map(values)
+    frame.insert(0, "patient", [f"p{i:03d}" for i in range(1, len(frame) + 1)])
+    shared.write_table(out, frame.rename(columns={"class": "disease"}), force)
     if as_json:
-        result = {"out": str(out), "rows": len(frame), "columns": list(frame.columns)}
-        return show.print_json(result)
-    hint = f"  fuzzytwin train {out} --target {target}{more}"
+        return show.print_json({"out": str(out), "rows": len(frame)})
+    hint = f"  fuzzytwin train {out} --target disease --id patient"
     show.echo(f"{len(frame):,} rows written to {show.short(out)}. Try next:", show.short(hint))
-
-
-def _table(kind: ExampleTable, rows: int, columns: int, seed: int) -> tuple[Any, str, str]:
-    """Return the table, its column of labels, and further options for `train`."""
-    import pandas
-
-    from fuzzytwin.datasets import load_uci, make_ndc, make_xor
-
-    if kind is ExampleTable.DIGITS:
-        from sklearn.datasets import load_digits
-
-        return load_digits(as_frame=True).frame, "target", ""
-    if kind is ExampleTable.PATIENTS:
-        frame = load_uci("heart_cleveland", as_frame=True).frame
-        for name, values in CATEGORIES.items():
-            frame[name] = frame[name].map(values)
-        frame.insert(0, "patient", [f"p{i:03d}" for i in range(1, len(frame) + 1)])
-        return frame.rename(columns={"class": "disease"}), "disease", " --id patient"
-    if kind is ExampleTable.NDC:
-        X, y = make_ndc(rows, columns, random_state=seed)
-        degree = {}
-    else:
-        X, y, degrees = make_xor(rows, random_state=seed)
-        degree = {"degree": degrees}
-    frame = pandas.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
-    return frame.assign(label=y, **degree), "label", " --degree degree" if degree else ""
 
 
 # Meaning of the codes of the Cleveland heart table.

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fuzzytwin._utils.text import count, cut_middle
-from fuzzytwin.experiment._families import name_ranges
+from fuzzytwin._utils.text import count, cut_middle, listed
 from fuzzytwin.tables import Finding, describe
 from fuzzytwin.tables._findings import ABOUT_CELLS, describe_all
 
@@ -45,15 +44,14 @@ TEMPLATES = {
 
 
 MIN_GROUPED = 4  # columns that share a note
-MAX_NAMED = 6  # columns, or ranges of them, that a note names
 
 
 def notes(findings: Iterable[Finding]) -> list[str]:
     """Describe findings, a sentence each. Findings of one kind about many columns share a note.
 
     >>> missing = {"count": 1, "example": "", "filled": "filled with the median"}
-    >>> notes([Finding("new_missing", f"x_{j}", missing) for j in range(40)])
-    ['40 columns (x_0 to x_39): 40 cells are missing (none in training), filled with the median']
+    >>> notes([Finding("new_missing", f"x_{j}", missing) for j in range(40)])[0]
+    '40 columns (x_0, x_1, x_2 and 37 more): 40 cells are missing (none in training), ...
     """
     groups: dict[tuple[Any, ...], list[Finding]] = {}
     for number, finding in enumerate(findings):
@@ -77,13 +75,8 @@ def _shared_note(group: list[Finding]) -> str:
     if first.code in ABOUT_CELLS:
         total = {"count": sum(finding.values.get("count", 0) for finding in group)}
         text = describe(replace(first, values={**first.values, **total}), command_option)
-        return f"{len(names):,} columns ({_listed(names)}): {text}"
-    return f"{note(first)}. Also {len(names) - 1:,} more columns: {_listed(names[1:])}"
-
-
-def _listed(names: list[str]) -> str:
-    ranges = name_ranges(names)
-    return ", ".join(ranges[:MAX_NAMED]) + (", ..." if len(ranges) > MAX_NAMED else "")
+        return f"{len(names):,} columns ({listed(names)}): {text}"
+    return f"{note(first)}. Also {len(names) - 1:,} more columns: {listed(names[1:])}"
 
 
 def note(finding: Finding) -> str:

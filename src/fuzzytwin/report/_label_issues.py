@@ -10,7 +10,6 @@ import numpy as np
 from fuzzytwin._utils.text import cut
 from fuzzytwin.experiment._estimators import likeliest_other
 from fuzzytwin.experiment._experiment import Experiment
-from fuzzytwin.experiment._families import families, strongest
 from fuzzytwin.label_issues import LabelIssueDisplay
 from fuzzytwin.report import picture, render
 from fuzzytwin.tables._formats import numbering
@@ -150,8 +149,10 @@ def _comparison(
         values = (value, a, b)
         compared.append({"column": name, "values": values, "nearer": nearer})
     compared.sort(key=lambda entry: -abs(entry["nearer"]))
-    chosen, _ = strongest(compared, MAX_COLUMNS, families(X.columns))
-    return [(entry["column"], entry["values"], int(np.sign(entry["nearer"]))) for entry in chosen]
+    return [
+        (entry["column"], entry["values"], int(np.sign(entry["nearer"])))
+        for entry in compared[:MAX_COLUMNS]
+    ]
 
 
 def _text(value: Any) -> str:

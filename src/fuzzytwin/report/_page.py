@@ -11,7 +11,6 @@ import numpy as np
 from fuzzytwin._utils.text import cut, decimals, literal
 from fuzzytwin.experiment._curves import Curves
 from fuzzytwin.experiment._experiment import Experiment
-from fuzzytwin.experiment._families import families, strongest
 from fuzzytwin.experiment._words import column_note, effect_name, verdict_text
 from fuzzytwin.report import picture, render
 from fuzzytwin.report._label_issues import label_issue_rows, quality_picture
@@ -147,18 +146,13 @@ def _effects(metadata: JsonDict) -> JsonDict:
     largest = max(sizes_of_effects, default=0.0) or 1.0
     digits = decimals(largest)
     rows: list[list[Any]] = []
-    changes = {name: column for columns in by_name for name, column in columns.items()}
-    ordered = sorted(strength, key=lambda name: -strength[name])
-    family_of = families(column["name"] for column in metadata["schema"]["columns"])
-    chosen, more = strongest([changes[name] for name in ordered], MAX_EFFECTS, family_of)
-    for name in map(effect_name, chosen):
+    for name in sorted(strength, key=lambda name: -strength[name])[:MAX_EFFECTS]:
         cells: list[Any] = []
         for columns in by_name:
             effect = columns[name]["effect"] if name in columns else None
             cell = {"text": f"{effect:+.{digits}f}", "bar": effect / largest} if effect else ""
             cells.append(cell)
         rows.append([name, *cells, f"{strength[name]:.{digits}f}"])
-    rows += [[f"... {text}"] for text in more]  # one cell, as wide as the table
     heads = [f"effect on {cut(entry['class'], 24)}" for entry in shown]
     return {
         "head": ["change", *heads, "strength"],

@@ -16,9 +16,11 @@ from types import ModuleType
 from typing import Any
 
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 import fuzzytwin
 from fuzzytwin._utils.extras import import_optional
+from fuzzytwin._utils.text import cut
 from fuzzytwin._utils.version import __version__
 from fuzzytwin.committee._trees import BoostedTrees
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
@@ -293,45 +295,26 @@ def untrusted_types(content: bytes) -> list[str]:
     return sorted(names or set(import_skops().get_untrusted_types(data=content)) - TRUSTED)
 
 
-def unsavable_parameter(model: Any) -> str | None:
-    """Describe the parameter because of which a model cannot be saved, None if there is none."""
-    parameters = {"the model": model, **model.get_params(deep=True)}
-    for name, parameter in parameters.items():
-        if type(parameter).__module__.startswith("fuzzytwin.dask._estimators"):
+def unsavable_parameter(model: BaseEstimator) -> str | None:
+    """Name the parameter because of which a model cannot be saved, and a remedy, if there is one.
+
+    Estimators among the parameters are checked by their own parameters.
+    """
+    for name, value in model.get_params().items():
+        for part in value if isinstance(value, (list, tuple)) else [value]:
+            if hasattr(part, "fit") or isinstance(part, (list, tuple)) or _can_be_saved(part):
+                continue
+            shown = cut(" ".join(repr(part).split()), 80)
             return (
-                f"{name} is a fuzzytwin.dask.{type(parameter).__name__}, which cannot be saved; "
-                "save what its to_sklearn() returns."
+                f"{name}={shown} cannot be saved, because model files contain no code and only "
+                "trusted types; use a name such as 'rbf', numbers, a NumPy array or an estimator "
+                "of scikit-learn."
             )
-        for value in parameter if isinstance(parameter, (list, tuple)) else [parameter]:
-            if not _can_be_saved(value):
-                shown = repr(value)
-                if "\n" in shown or len(shown) > 80:
-                    shown = f"<{type(value).__name__}>"
-                return (
-                    f"{name}={shown} cannot be saved, because model files contain no code and only "
-                    f"trusted types; {_remedy(name, value)}."
-                )
     return None
 
 
-def _can_be_saved(value: Any) -> bool:
-    if hasattr(value, "fit") or isinstance(value, (list, tuple)):
-        return True  # its parameters are checked one by one
+def _can_be_saved(value: object) -> bool:
     try:
         return not untrusted_types(dump(value))
     except Exception:
         return False
-
-
-def _remedy(name: str, value: Any) -> str:
-    """Describe what to use instead of a parameter that cannot be saved."""
-    last = name.rpartition("__")[2]
-    if last in ("kernel", "kernels"):
-        return 'use a kernel with a name, such as "rbf"'
-    if last in ("membership", "memberships"):
-        return "pass the membership by name, or the degrees to fit"
-    if last == "n_landmarks" or sparse.issparse(value) or hasattr(value, "to_numpy"):
-        return "pass a NumPy array or a CSR matrix"
-    if callable(value):
-        return "use a transformer of scikit-learn that does the same"
-    return "use numbers, strings or arrays"
