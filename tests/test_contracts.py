@@ -5,6 +5,8 @@ leave-one-out = refit            rows, groups, weights, degrees, kernels, fuzzy 
 chunks = memory                  partial_fit, merge and passes over batches
 gram = moments                   solvers of one problem
 search = GridSearchCV            every point, every metric
+soft labels = expanded rows      a row for each class, in one group
+order = none                     of rows, of columns, of the names of labels
 engines = one fit                Dask here, Spark in tests/spark
 """
 
@@ -14,7 +16,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import (
+    GEPSVC,
+    FuzzyTwinCommittee,
+    FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
+    LeastSquaresSVC,
+    LeastSquaresTwinSVC,
+)
 from fuzzytwin._passes import add
 
 LANDMARKS = np.random.default_rng(5).normal(size=(6, 4))
@@ -160,3 +169,48 @@ def test_order_of_rows_changes_nothing_in_a_committee():
     )
     assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-6)
     assert_array_equal(other.predict(X), model.predict(X))
+
+
+ANY_ORDER = {
+    **{name: FuzzyTwinSVC(**{"random_state": 0} | given) for name, given in MODELS.items()},
+    "calibrated": FuzzyTwinSVC(alpha=1.0, membership="center", calibration="loo"),
+    "neighbours": FuzzyTwinSVC(alpha=1.0, membership="neighbor"),
+    "search": FuzzyTwinSVCCV(cv=3, memberships=(None, "center")),
+    "LeastSquaresTwinSVC": LeastSquaresTwinSVC(alpha=1.0),
+    "LeastSquaresSVC": LeastSquaresSVC(),
+    "GEPSVC": GEPSVC(alpha=1.0),
+    "committee": FuzzyTwinCommittee(members="planes"),
+}
+del ANY_ORDER["kernel"]  # landmarks that are given have an order of columns
+
+
+@pytest.mark.parametrize("model", ANY_ORDER.values(), ids=ANY_ORDER)
+def test_neither_the_order_of_columns_nor_the_names_of_labels_matter(model):
+    X, y, _, _, _ = table(11, n=60)
+    columns = [2, 0, 3, 1]
+    first = clone(model).fit(X, np.array(["a", "b", "c"])[y])
+    other = clone(model).fit(X[:, columns], np.array(["z", "y", "x"])[y])
+    assert_array_equal(
+        np.array(["z", "y", "x"])[np.searchsorted(first.classes_, first.predict(X))],
+        other.predict(X[:, columns]),
+    )
+    for method in ("predict_membership", "predict_proba"):
+        if hasattr(model, method) and hasattr(first, method):
+            found = getattr(other, method)(X[:, columns])[:, ::-1]
+            assert_allclose(found, getattr(first, method)(X), rtol=0, atol=1e-9)
+
+
+def test_soft_labels_are_a_row_for_each_class_in_one_group():
+    X, y, weight, _, _ = table(12)
+    share = np.random.default_rng(0).dirichlet(np.ones(3), len(y))
+    model = FuzzyTwinSVC(alpha=1.0, calibration="loo")
+    soft = clone(model).fit(X, y, weight, membership=share)
+    rows, classes = np.repeat(np.arange(len(y)), 3), np.tile(np.arange(3), len(y))
+    given = X[rows], classes, (weight[:, None] * share).ravel()
+    hard = clone(model).fit(*given, groups=rows)
+    assert_allclose(soft.coef_, hard.coef_, rtol=0, atol=1e-12)
+    assert_allclose(soft.predict_proba(X), hard.predict_proba(X), rtol=0, atol=1e-9)
+    held_out = hard.loo_membership(*given, groups=rows)
+    assert_allclose(
+        soft.loo_membership(X, y, weight, membership=share), held_out[::3], rtol=0, atol=1e-12
+    )
