@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -11,36 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._params import set_fitted_attributes
 from fuzzytwin._rows import Rows
-from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.workers import map_threads
 from fuzzytwin.core.blocks import block_slices, dense_block, row_slices
-from fuzzytwin.core.distances import labels_of
 from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import crisp_grid
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships._registry import check_membership
 from fuzzytwin.twin import _fit as fitting
-from fuzzytwin.twin._grid import (
-    Grid,
-    GridPlanes,
-    PointDistances,
-    SplitScores,
-    alpha_blocks,
-    class_totals,
-    fold_distances,
-    hits_and_losses,
-    is_confusion_based,
-    point_memberships,
-    roc_area,
-    score_from_hits,
-)
+from fuzzytwin.twin._grid import Grid, SplitScores, score_from_hits, score_points
 from fuzzytwin.twin._loo import row_spaces
 from fuzzytwin.twin._make_grid import MAX_PLANES, Search, solves_pairwise
 from fuzzytwin.twin._settings import FitSettings
-from fuzzytwin.twin._svc import FuzzyTwinSVC
 
 # Kernel features of up to this many numbers are kept for all memberships of a split.
 MAX_FEATURES = 1 << 24
@@ -99,12 +82,13 @@ def score_split(
     start = time.perf_counter()
     failure = _split_failure(search.rows, *split)
     shape = (len(grid.memberships), *grid.shape)
-    result = SplitScores(np.full(shape, np.nan), np.full(shape, np.nan), [None] * shape[0])
+    result = SplitScores(np.full(shape, np.nan), np.full(shape, np.nan))
     if failure is not None:
         result.failures.append(failure)
         return result
     settings = FitSettings.of(search.model(grid.kernel))
     fold = Fold.of(search, grid, settings, split, own)
+    total = np.bincount(fold.tests.codes, fold.tests.weight, grid.n_classes)
     for m, membership in enumerate(grid.memberships):
         settings = replace(settings, membership=check_membership(membership))
         try:
@@ -114,12 +98,12 @@ def score_split(
             continue
         for alphas, Cs in _blocks_of_points(grid, fold.Z_test.shape[1]):
             part = replace(grid, alphas=grid.alphas[alphas], Cs=grid.Cs[Cs])
-            planes = GridPlanes(*solve(alphas, Cs))
+            planes = solve(alphas, Cs)
             score_start = time.perf_counter()
+            hits, losses = score_points(part, *planes, fold.Z_test, fold.tests)
             at = (m, alphas, slice(None), Cs)
-            keep_planes = _score_part(search, part, m, planes, fold, result, at)
-            if keep_planes:
-                result.planes[m] = planes
+            result.scores[at] = score_from_hits(search.scoring, hits, total)
+            result.brier[at] = losses / total.sum()
             result.score_time += time.perf_counter() - score_start
     result.fit_time = time.perf_counter() - start - result.score_time
     return result
@@ -199,125 +183,3 @@ def _blocks_of_points(grid: Grid, n_columns: int) -> list[tuple[slice, slice]]:
     max_points = max(1, MAX_PLANES // (n_planes * n_columns))
     blocks = block_slices(len(grid.alphas), max(1, max_points // n_Cs))
     return list(product(blocks, block_slices(n_Cs, max_points)))
-
-
-def _score_part(
-    search: Search,
-    grid: Grid,
-    m: int,
-    planes: GridPlanes,
-    fold: Fold,
-    result: SplitScores,
-    at: tuple[Any, ...],
-) -> bool:
-    """Fill in the scores of a part of a grid, and return whether Brier scores are left for later.
-
-    Brier scores are computed at once if that is cheaper than later: with a kernel the features
-    would be computed again, and with more than two classes the labels need the memberships anyway.
-    """
-    scores = result.scores[at]
-    brier = result.brier[at]
-    codes = fold.tests.codes
-    weight = fold.tests.weight
-    total = class_totals(codes, weight, grid.n_classes)
-    if is_confusion_based(search.scoring, total, fold.tests.classes):
-        losses = fold.phi is not None or grid.n_classes > 2
-        hits, loss = hits_and_losses(grid, planes, fold.Z_test, codes, weight, losses=losses)
-        scores[...] = score_from_hits(search.scoring, hits, total)
-        if losses:
-            brier[...] = loss / total.sum()
-        return not losses
-    for alphas in alpha_blocks(grid, len(codes)):
-        part = replace(grid, alphas=grid.alphas[alphas])
-        part_planes = GridPlanes(planes.coef[alphas], planes.intercept[alphas])
-        blocks = fold_distances(part, part_planes, fold.Z_test, codes)
-        score_points(search, part, m, blocks, fold.tests, scores[alphas], brier[alphas])
-    return False
-
-
-class StoredPredictions(FuzzyTwinSVC):
-    """Model of one point that returns stored memberships of the test rows to a scorer.
-
-    The scorer must pass all test rows, in their order.
-    """
-
-    memberships_: Array
-
-    def predict_membership(self, X: Any) -> Array:
-        """Return the memberships of all test rows."""
-        if np.shape(X)[0] != len(self.memberships_):
-            raise ValueError(
-                f"the search predicts the {len(self.memberships_)} test rows at once, not "
-                f"{np.shape(X)[0]}; give a scoring that scores all rows, or use GridSearchCV."
-            )
-        return self.memberships_
-
-    def predict(self, X: Any) -> Array:
-        """Return the labels of greatest membership."""
-        return np.asarray(self.classes_[labels_of(self.predict_membership(X))])
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the memberships."""
-        return self.predict_membership(X)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return u_2 - u_1 for two classes, or the memberships for more."""
-        u = self.predict_membership(X)
-        return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
-
-
-def score_points(
-    search: Search,
-    grid: Grid,
-    m: int,
-    blocks: Iterable[PointDistances],
-    tests: Rows,
-    scores: Array,
-    brier: Array,
-) -> None:
-    """Fill in the scores and Brier scores of the points of membership m.
-
-    `blocks` are the distances of the test rows. If the scorer fails at the first and at the last
-    point, it is not called again.
-    """
-    K = grid.n_classes
-    codes = tests.codes
-    weight = tests.weights
-    has_both_classes = K == 2 and bool(class_totals(codes, weight, K).all())
-    points = grid.points()[m * scores.size : (m + 1) * scores.size]
-    truth = np.eye(K)[codes]
-    n_failed = 0
-    for i, (point, u) in enumerate(point_memberships(grid, blocks, len(codes))):
-        brier[point] = np.average(((u - truth) ** 2).sum(axis=1), weights=weight)
-        if search.scoring == "roc_auc" and has_both_classes:
-            scores[point] = roc_area(u[:, 1], codes, weight)
-        elif i < 2 or n_failed < 2:
-            params = points[int(np.ravel_multi_index(point, grid.shape))]
-            scores[point] = score_predictions(search, params, u, tests)
-            if i < 2:
-                n_failed += bool(np.isnan(scores[point]))
-
-
-def score_predictions(search: Search, params: dict[str, Any], u: Array, tests: Rows) -> float:
-    """Score the memberships u (n, K) of the test rows by the scorer of the search.
-
-    If that fails, the score is NaN, with a warning. Weights are passed on if there are any.
-    """
-    model = StoredPredictions(**search.model(params).get_params(deep=False))
-    set_fitted_attributes(
-        model,
-        memberships_=u,
-        classes_=tests.classes,
-        n_features_in_=tests.X.shape[1],
-        feature_names_in_=tests.names,
-    )
-    weights = {} if tests.weight is None else {"sample_weight": tests.weight}
-    try:
-        score = search.scorer(model, tests.X, tests.labels, **weights)
-    except Exception as error:
-        warn_user(f"Scoring failed; the score of this point on this split is NaN: {error}")
-        return float("nan")
-    try:
-        return float(score)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"scoring must return a number, not {score!r}.") from error

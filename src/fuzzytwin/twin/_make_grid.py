@@ -43,8 +43,7 @@ class Search:
     original: Rows
     splits: Splits  # of all rounds
     n_folds: int  # splits of one round
-    scoring: Any  # the score by name, or a scorer
-    scorer: Any
+    scoring: str
     selection: str
     verbose: bool
 

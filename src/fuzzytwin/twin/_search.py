@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import check_scoring
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +17,7 @@ from fuzzytwin._rows import Rows, label_array, validate_rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
+from fuzzytwin.twin._grid import SCORES
 from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
 from fuzzytwin.twin._selection import choose_and_tabulate, pack_results, unpack_results
 from fuzzytwin.twin._settings import choose_solver
@@ -89,11 +90,10 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     cv : int, splitter or iterable, default=5
         As in scikit-learn. An int means stratified folds. The folds are drawn once.
         ``cv_results_`` reports these folds. Further rounds only help to choose.
-    scoring : str, callable or None, default=None
-        Score to compare points by. None is accuracy. "accuracy", "balanced_accuracy" and, for
-        two classes, "f1", "precision" and "recall" are computed for all points at once. Any other
-        scorer is called for every point, with all test rows and a model that returns their
-        predictions.
+    scoring : {"accuracy", "balanced_accuracy", "f1", "precision", "recall"}, default=None
+        Score to compare points by. None is accuracy. "f1", "precision" and "recall" are those of
+        the label 1, the second of two classes. For any other score, use
+        ``GridSearchCV(FuzzyTwinSVC(), ...)``.
     selection : {"one_standard_error", "score"}, default="one_standard_error"
         How the best point is selected: as above, or simply by the best mean score.
     n_jobs : int, default=None
@@ -103,9 +103,8 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         If above 0, draw a progress bar on standard error.
     calibration : None, "loo" or "moments", default=None
         As for `FuzzyTwinSVC`, for the best estimator only. Points are compared by labels of
-        greatest membership (and, for a `scoring` of probabilities, by memberships). Keep None
-        with a `scoring` that is not optimised by the most probable label, such as
-        "balanced_accuracy".
+        greatest membership. Keep None with a `scoring` that is not optimised by the most probable
+        label, such as "balanced_accuracy".
     membership_scope, class_weight, degree, coef0, n_landmarks, random_state
         As for `FuzzyTwinSVC`, the same at every point. `random_state` seeds the choice of
         landmarks.
@@ -122,7 +121,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         Seconds that this fit took.
     cv_results_ : dict of arrays
         As in `GridSearchCV`. It can be converted to a data frame. It also has
-        ``mean_test_brier``, which is NaN at points more than a standard error below the best.
+        ``mean_test_brier``.
     n_splits_ : int
         Number of folds.
     classes_, n_features_in_, feature_names_in_
@@ -132,13 +131,11 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     -----
     Memberships are computed only from each fold's training rows. `sample_weight` applies to
     training and test rows, as in `GridSearchCV` (from scikit-learn 1.7 on). A weight is an
-    importance, and a weight of w is the same as w copies of the row in one fold. If there are
-    weights, a scorer must accept them.
+    importance, and a weight of w is the same as w copies of the row in one fold.
 
     With a rare class set ``scoring="balanced_accuracy", selection="score"``. Accuracy selects
     planes that miss the rare class, and `class_weight` does not help by itself, since the C of each
-    plane is tuned too. To rank rows, keep the default or use ``scoring="roc_auc"``
-    (``python -m benchmarks imbalance``).
+    plane is tuned too. To rank rows, keep the default (``python -m benchmarks imbalance``).
 
     The scores of a split whose training rows lack a class are NaN, with a `FitFailedWarning`, and
     are not used for the selection. A grid that is empty or contains invalid values raises a
@@ -225,6 +222,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         rows = validate_rows(self, X, y, sample_weight, membership, groups=groups)
         groups = rows.groups
         rows = replace(rows, groups=None)  # the folds hold them out
+        scoring = checked_scoring(self.scoring, rows.classes)
         possible = possible_solvers(self, axes)
         solver = choose_solver(settings, rows, possible)
         original = rows
@@ -236,7 +234,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 n_tested = SMALL_KERNEL_DATA if settings.uses_kernel else SMALL_DATA
                 n_rounds = min(MAX_ROUNDS, -(-n_tested // len(rows.codes)))
             splits, n_folds = draw_splits(self.cv, rows, groups, n_rounds)
-            scoring = "accuracy" if self.scoring is None else self.scoring
             search = Search(
                 shared=shared | {"solver": solver, "calibration": None},
                 rows=rows,
@@ -244,7 +241,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
                 splits=splits,
                 n_folds=n_folds,
                 scoring=scoring,
-                scorer=check_scoring(FuzzyTwinSVC(), scoring=scoring),
                 selection=self.selection,
                 verbose=self.verbose > 0,
             )
@@ -317,7 +313,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score the best estimator by `scoring`: accuracy if that is None."""
         best = self._best()
-        scorer = check_scoring(best, scoring=self.scoring)
+        scorer = get_scorer("accuracy" if self.scoring is None else self.scoring)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(scorer(best, X, y, **weights))
 
@@ -336,6 +332,23 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         if "cv_results_" in state:
             state = {**state, "cv_results_": unpack_results(state["cv_results_"])}
         super().__setstate__(state)
+
+
+def checked_scoring(scoring: Any, classes: Array) -> str:
+    """Return the name of the score. Raise an error if it is unknown, or does not fit the labels."""
+    name = "accuracy" if scoring is None else scoring
+    if not isinstance(name, str) or name not in SCORES:
+        raise ValueError(
+            f"scoring={scoring!r} is unknown; valid values are {', '.join(map(repr, SCORES))} and "
+            "None. For another score, use GridSearchCV(FuzzyTwinSVC(), ..., scoring=...)."
+        )
+    if name in ("f1", "precision", "recall") and (len(classes) != 2 or classes[1] != 1):
+        raise ValueError(
+            f"scoring={scoring!r} needs two classes, of which the second is 1, but the classes are "
+            f"{classes[:10].tolist()}; encode the labels as 0 and 1, or use "
+            "GridSearchCV(FuzzyTwinSVC(), ..., scoring=sklearn.metrics.make_scorer(...))."
+        )
+    return name
 
 
 def draw_splits(cv: Any, rows: Rows, groups: Any, n_rounds: int) -> tuple[Splits, int]:

@@ -16,64 +16,38 @@ from sklearn.exceptions import FitFailedWarning
 
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
-from fuzzytwin.twin._grid import Grid, class_totals, hits_and_losses
+from fuzzytwin.twin._grid import Grid
 from fuzzytwin.twin._make_grid import Search
 
 BAND = 1.0  # largest gap to the best score, in its standard errors
 SAME_LOSS = 0.5  # largest gap of equal Brier scores, in standard errors of their difference
 
 
-def split_scores(grids: list[Grid]) -> Array:
-    """Return the scores of all points of all grids, of shape (n_splits, n_points)."""
-    return np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
+def split_scores(grids: list[Grid]) -> tuple[Array, Array]:
+    """Return scores and Brier scores (n_splits, n_points) of all points of all grids."""
+    scores = np.hstack([[split.scores.ravel() for split in grid.splits] for grid in grids])
+    brier = np.hstack([[split.brier.ravel() for split in grid.splits] for grid in grids])
+    return scores, brier
 
 
 def choose(search: Search, grids: list[Grid]) -> tuple[int, Array] | None:
     """Choose the best point by `selection`, or return None if no point has a score.
 
-    Return its index, and the mean Brier scores of all points, NaN if they were not computed. Splits
-    without any score are ignored.
+    Return its index and the mean Brier scores of all points. Splits without any score are ignored.
     """
-    scores = split_scores(grids)
+    scores, brier = split_scores(grids)
     scored = np.asarray(~np.isnan(scores).all(axis=1))
     if not scored.any() or np.isnan(scores[scored]).any(axis=0).all():
         return None
-    mean_brier = np.full(scores.shape[1], np.nan)
+    mean_brier = brier[scored].mean(axis=0)
     if search.selection == "score":
         mean_score = scores[scored].mean(axis=0)
         best = np.flatnonzero(mean_score >= np.nanmax(mean_score) - 1e-12)
         return choose_point(grids, best, -mean_score), mean_brier
     inside = one_standard_error(scores[scored], search.n_folds)
-    parts = zip(grids, _by_grid(grids, inside), strict=True)
-    brier = np.hstack([_split_brier(search, grid, mask) for grid, mask in parts])[scored]
     candidates = np.flatnonzero(inside)
-    mean_brier[candidates] = brier[:, candidates].mean(axis=0)
-    close = candidates[close_to_least(brier[:, candidates], search.n_folds)]
+    close = candidates[close_to_least(brier[scored][:, candidates], search.n_folds)]
     return choose_point(grids, close, mean_brier), mean_brier
-
-
-def _split_brier(search: Search, grid: Grid, mask: Array) -> Array:
-    """Compute the Brier scores (n_splits, n_points) at the points of a grid in the mask."""
-    split_brier = []
-    for split, (_, test) in zip(grid.splits, search.splits, strict=True):
-        brier = split.brier.copy()
-        for m, planes in enumerate(split.planes):
-            if planes is not None and mask[m].any():
-                tests = search.rows.take(test)
-                _, losses = hits_and_losses(
-                    grid, planes, tests.X, tests.codes, tests.weight, mask[m], hits=False
-                )
-                brier[m] = losses / class_totals(tests.codes, tests.weight, grid.n_classes).sum()
-        split_brier.append(brier.ravel())
-    return np.array(split_brier)
-
-
-def _by_grid(grids: list[Grid], values: Array) -> list[Array]:
-    """Split values of all points by grids, each in the shape of the grid's scores."""
-    shapes = [grid.splits[0].scores.shape for grid in grids]
-    ends = np.cumsum([np.prod(shape, dtype=np.intp) for shape in shapes])
-    parts = zip(np.split(values, ends[:-1]), shapes, strict=True)
-    return [part.reshape(shape) for part, shape in parts]
 
 
 def _rounding(value: float) -> float:
@@ -140,17 +114,7 @@ def choose_and_tabulate(search: Search, grids: list[Grid]) -> tuple[dict[str, An
     splits = [split for grid in grids for split in grid.splits]
     failures = [text for split in splits for text in split.failures]
     if choice is None:
-        if failures:
-            raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
-        hint = ""
-        classes = search.rows.classes
-        if isinstance(search.scoring, str) and len(classes) == 2 and classes[1] != 1:
-            hint = f" (with the positive label, such as pos_label={classes[1:].tolist()[0]!r})"
-        raise ValueError(
-            f"scoring={search.scoring!r} failed or gave NaN at every point of the grid; see the "
-            f"warning, and give a scorer{hint} that fits the labels, the splits and the "
-            "weights: sklearn.metrics.make_scorer."
-        )
+        raise ValueError(f"every fit of the search failed; the first one: {failures[0]}")
     index, mean_brier = choice
     if failures:
         warn_user(
@@ -166,7 +130,7 @@ def choose_and_tabulate(search: Search, grids: list[Grid]) -> tuple[dict[str, An
         times = np.array([getattr(split, kind) * len(grids) / len(params) for split in splits])
         results[f"mean_{kind}"] = np.full(len(params), times.mean())
         results[f"std_{kind}"] = np.full(len(params), times.std())
-    scores = split_scores(grids)[: search.n_folds]  # further rounds are used for the selection only
+    scores = split_scores(grids)[0][: search.n_folds]  # further rounds only help to choose
     mean = scores.mean(axis=0)
     results["mean_test_score"] = mean
     for i, split in enumerate(scores):

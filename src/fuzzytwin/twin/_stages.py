@@ -84,7 +84,7 @@ def _search_gammas(search: Search, kernel: Any, axes: Axes) -> list[Grid]:
         gammas = [median_gamma * GAMMA_STEP**step for step in next_steps]
         kernels = [{"kernel": kernel, "gamma": gamma} for gamma in gammas]
         for step, grid in zip(next_steps, score(search, axes, kernels), strict=True):
-            scores = split_scores([grid])
+            scores, _ = split_scores([grid])
             is_scored = ~np.isnan(scores).any(axis=0)  # on every split
             grids[step] = grid
             best_mean = float(np.max(scores[:, is_scored].mean(axis=0), initial=-np.inf))

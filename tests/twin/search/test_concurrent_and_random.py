@@ -1,7 +1,6 @@
-"""Searches at the same time, random states, scorers that fail, tables without a direction."""
+"""Searches at the same time, random states, tables without a direction."""
 
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -75,36 +74,6 @@ def test_random_states_draw_as_in_grid_search(seed):
         assert_array_equal(mine, theirs[params["C"], params["gamma"]])
     again = wanted.best_estimator_.landmark_map_.landmarks
     assert_array_equal(search.best_estimator_.landmark_map_.landmarks, again)
-
-
-@pytest.mark.parametrize(
-    "scoring", ["f1", *(pytest.param(s, marks=pytest.mark.slow) for s in ("recall", "precision"))]
-)
-def test_scorers_that_cannot_work_fail_soon(scoring):
-    labels = np.where(y, "yes", "no")
-    search = FuzzyTwinSVCCV(scoring=scoring, cv=3)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with pytest.raises(ValueError, match=r"pos_label='yes'.*make_scorer"):
-            search.fit(X, labels)
-    assert len(caught) <= 2 * 3 * 4 * 4  # both ends of a grid, folds, rounds, memberships
-
-
-def test_a_scorer_that_fails_at_one_end_only_is_tried_everywhere():
-    def scorer(model, X, y):
-        if model.alpha == 0.1:
-            raise RuntimeError("no")
-        return model.score(X, y)
-
-    with pytest.warns(UserWarning, match="Scoring failed"):
-        search = FuzzyTwinSVCCV(
-            Cs=[1.0], alphas=[0.1, 1.0, 10.0], memberships=(None,), scoring=scorer, cv=3,
-            selection="score",
-        ).fit(X, y)  # fmt: skip
-    mean = search.cv_results_["mean_test_score"]
-    alphas = np.array([params["alpha"] for params in search.cv_results_["params"]])
-    assert np.isnan(mean[alphas == 0.1]).all()
-    assert np.isfinite(mean[alphas > 0.1]).all()
 
 
 @pytest.mark.parametrize("kernels", ["linear", "rbf"])

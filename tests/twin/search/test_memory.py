@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from fuzzytwin import FuzzyTwinSVCCV
 from fuzzytwin._utils.memory import NotEnoughMemoryError
 from fuzzytwin.twin import _folds as folds
-from fuzzytwin.twin import _stages as stages
 
 
 def table(K=12, d=40, n=240):
@@ -25,27 +24,19 @@ def test_planes_of_many_classes_are_not_kept(monkeypatch):
         Cs=[0.25, 1.0], alphas=[0.1, 1.0, 10.0], memberships=(None, "center"), cv=2
     )
     whole = search.fit(X, y).cv_results_
-    held, kept = [], []
-    make_planes, score = folds.GridPlanes, stages.score_split
+    held = []
+    score_points = folds.score_points
 
-    def noted(coef, intercept):
+    def noted(grid, coef, *given):
         held.append(coef.size)
-        return make_planes(coef, intercept)
-
-    def scored(*given):
-        result = score(*given)
-        kept.extend(result.planes)
-        return result
+        return score_points(grid, coef, *given)
 
     n_numbers = 5 * 4 * 2 * 6  # of the planes of one alpha
     monkeypatch.setattr(folds, "MAX_PLANES", n_numbers)
-    monkeypatch.setattr(folds, "GridPlanes", noted)
-    monkeypatch.setattr(stages, "score_split", scored)
+    monkeypatch.setattr(folds, "score_points", noted)
     parts = search.fit(X, y).cv_results_
     assert held == [n_numbers] * len(held)
     assert len(held) % 3 == 0
-    assert kept == [None] * len(kept)
-    assert len(kept) * 3 == len(held)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(parts[name], whole[name])
 

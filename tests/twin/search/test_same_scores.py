@@ -108,11 +108,11 @@ def test_rows_far_from_zero(either):
 
 
 def test_more_rows_than_one_block(monkeypatch, either):
-    """Tables of distances are made block by block; pairs are compared in two ways."""
+    """Rows and alphas are scored block by block."""
     X, y = either
     whole = make().fit(X, y)
-    monkeypatch.setattr("fuzzytwin.twin._grid.TABLE_ROWS", 7)
-    monkeypatch.setattr("fuzzytwin.twin._grid.MIN_TABLE_ROWS", 5)
+    monkeypatch.setattr("fuzzytwin.twin._grid.MAX_ROWS", 7)
+    monkeypatch.setattr("fuzzytwin.twin._grid.BLOCK_NUMBERS", 1)
     parts = make().fit(X, y)
     for name in ("mean_test_score", "mean_test_brier"):
         assert_allclose(parts.cv_results_[name], whole.cv_results_[name])

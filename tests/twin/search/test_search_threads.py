@@ -5,7 +5,7 @@ import threading
 import joblib
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fuzzytwin import FuzzyTwinSVCCV
@@ -24,7 +24,7 @@ def shared(request, monkeypatch):
     monkeypatch.setattr(threads, "MIN_BLAS_NUMBERS", 0)
     monkeypatch.setattr(threads, "MIN_THREAD_NUMBERS", 0)
     monkeypatch.setattr(stages, "MIN_SHARED_ROWS", 0 if request.param == "rows" else 10**9)
-    monkeypatch.setattr(grid, "ROWS_PER_THREAD", 40)
+    monkeypatch.setattr(grid, "MAX_ROWS", 40)
     return request.param
 
 
@@ -32,7 +32,7 @@ def shared(request, monkeypatch):
 def used(monkeypatch):
     """Collect the threads that solve for planes and that compute tables of distances."""
     names = {"solve": set(), "tables": set()}
-    tables, solve = grid.fold_distances, folds._solver
+    solve = folds._solver
 
     def note(kind, function):
         def noted(*given, **named):
@@ -41,7 +41,8 @@ def used(monkeypatch):
 
         return noted
 
-    monkeypatch.setattr(grid, "fold_distances", note("tables", tables))
+    for name in ("_score_pairs", "_score_classes"):
+        monkeypatch.setattr(grid, name, note("tables", getattr(grid, name)))
     monkeypatch.setattr(folds, "_solver", note("solve", solve))
     return names
 
@@ -81,18 +82,3 @@ def test_blas_is_restored_after_a_search():
             FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], n_jobs=0).fit(X, y)
         pools = [info for info in threadpool_info() if info["user_api"] == "blas"]
         assert {info["num_threads"] for info in pools} == {2}
-
-
-@pytest.mark.parametrize("m", [1, 8, 2040, 2041, 9000])
-def test_pairs_are_counted_by_bytes(m):
-    def pair_hits(first, second, label, v=None):
-        return grid._pair_hits(first, second, label, v, np.empty(0, dtype=bool))
-
-    rng = np.random.default_rng(m)
-    first, second = rng.integers(0, 3, (4, m)) * 1.0, rng.integers(0, 3, (5, m)) * 1.0
-    wanted = (second < first[:, None]).sum(axis=-1)
-    assert_array_equal(pair_hits(first, second, 1), wanted)
-    assert_array_equal(pair_hits(first, second, 0), m - wanted)
-    assert_array_equal(pair_hits(first * 0 + 1, second * 0, 1), m)
-    v = rng.random(m)
-    assert_allclose(pair_hits(first, second, 1, v), (second < first[:, None]) @ v)
