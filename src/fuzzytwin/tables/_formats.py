@@ -193,6 +193,11 @@ class _Ipc(TableFile):
         return file_size(self.path) // (8 * len(self.schema.names))
 
     def _frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        for batch in self._batches(columns, rows):
+            batch.validate(full=True)  # what a damaged file points at would end the process
+            yield batch
+
+    def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
         if self.fragment is not None:
             yield from self.fragment.to_batches(
                 columns=columns,
@@ -440,7 +445,8 @@ def repeated(names: Sequence[str]) -> set[str]:
 @contextmanager
 def readable(path: str) -> Iterator[None]:
     """Add the file's name and a remedy to errors of the reading library."""
-    expected = (OSError, EOFError, pa.ArrowException)
+    # Names and texts of a damaged file are perhaps not UTF-8.
+    expected = (OSError, EOFError, UnicodeDecodeError, pa.ArrowException)
     try:
         yield
     except FileNotFoundError:
