@@ -68,8 +68,8 @@ def test_train_says_what_it_did(run, folder):
     out = run("train", data, "--target", "y", *QUICK, "--drop", "b", "--report", "r.html")
     assert re.search(r"^model\s+committee of \d+, 60 landmarks", out, re.M)
     for column, kind in {
-        "a": "number", "town": "category", "code": "code", "gap": "number",
-        "name": "id", "same": "constant", "b": "dropped",
+        "a": "number", "town": "category", "code": "number", "gap": "number",
+        "name": "id", "same": "number", "b": "dropped",
     }.items():  # fmt: skip
         assert re.search(rf"^{column}\s+{kind}", out, re.M), (column, out)
     assert "missing values replaced by the median" in out

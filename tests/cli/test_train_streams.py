@@ -50,7 +50,7 @@ def test_ordered_rows_in_batches(run, folder, monkeypatch):
     columns = {**some(300), "late": np.maximum(n, 100), "void": np.where(n < 100, np.nan, n)}
     table("t.csv", **columns)
     out = " ".join(run("train", "t.csv", *words, "--force").split())
-    assert "late constant 1 0 the same value in the first 100 rows" in out
+    assert "late number 1 0 the same value in the first 100 rows" in out
     assert "void empty 0 100 no value in the first 100 rows" in out
     few = {name: values[:100] for name, values in columns.items() if name != "void"}
     few["y"] = "yes"

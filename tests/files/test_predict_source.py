@@ -170,7 +170,7 @@ def test_gaps_and_unknown_values_are_reported_where_training_had_none(tmp_path):
     })  # fmt: skip
     frame.to_csv(tmp_path / "t.csv", index=False)
     rows = Experiment(str(tmp_path / "t.csv"), Settings(target="y")).rows
-    prepare = fitted_to_schema(rows.schema, rows.X)
+    prepare = fitted_to_schema(rows.schema, rows.X, scale=True)
     model = make_pipeline(prepare, FuzzyTwinSVC().fit(prepare.transform(rows.X), rows.y))
     later = frame.head(5).assign(sex=["f", None, None, "x", "m"], x=[1, 2, None, 4, 5])
     later.to_csv(tmp_path / "new.csv", index=False)

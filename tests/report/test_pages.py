@@ -149,10 +149,10 @@ def test_codes_are_described_by_the_most_frequent_one(tmp_path):
     y = np.arange(80) % 2
     frame = pd.DataFrame({"a": rng.normal(y), "code": np.resize([1, 1, 1, 1, 3, 3, 4, 4], 80)})
     frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    found = Experiment(str(tmp_path / "t.csv"), Settings("y", folds=2))
+    found = Experiment(str(tmp_path / "t.csv"), Settings("y", folds=2, category=["code"]))
     every = np.ones(80, dtype=bool)
-    assert found.kinds == {"a": "number", "code": "code"}
-    assert found.typical("code", every) == 1  # the median is 2
+    assert found.kinds == {"a": "number", "code": "category"}
+    assert found.typical("code", every) == "1"  # the median is 2
     assert found.typical("a", every) == pytest.approx(float(frame["a"].median()))
     assert found.typical("a", ~every) is None
 

@@ -16,7 +16,7 @@ def test_what_is_usual_depends_on_the_kind_of_column(tmp_path):
     rows = [f"{i % 5},{i % 3 > 0},{'ab'[i % 4 > 0]},{i / 7:.3f},{'no' if i < 60 else 'yes'}"
             for i in range(120)]  # fmt: skip
     path.write_text("\n".join(["code,flag,word,number,sick", *rows, "0,True,a,0,no"]), "utf-8")
-    session = open_session(path, id=None)
+    session = open_session(path, id=None, category=["code"])
     usual = {name: session.typical(name, 0) for name in session.table.columns}
     median = np.median([*(round(i / 7, 3) for i in range(60)), 0])
     assert usual == {"code": "0", "flag": "True", "word": "b", "number": f"{median:.4g}"}

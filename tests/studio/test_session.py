@@ -123,7 +123,7 @@ def test_the_nearest_rows_of_a_class_do_not_hold_the_row_itself(session):
     row = int(session.open_rows[0])
     session.decide(3, "exclude")
     found = session.nearest(row, [0, 1])
-    X = session.table.X
+    X = session.table.scaled_X
     for code, rows in found.items():
         own = session.labels.used & (session.labels.codes == code)
         own[row] = False
@@ -137,7 +137,7 @@ def test_contributions_add_up_to_the_way_between_planes_fitted_without_the_row(s
     values = session.contributions(row, 0, 1)
     assert session.table.columns == ["age", "size", "noise", "town"]
     np.testing.assert_allclose(session.contributions(row, 1, 0), -values, atol=1e-12)
-    X, codes = session.table.X, session.labels.codes
+    X, codes = session.table.scaled_X, session.labels.codes
     others = np.arange(len(X)) != row
     planes = FuzzyTwinSVC(alpha=10.0).fit(X[others], codes[others])
     f, _ = planes.plane_values([X[row], X.mean(axis=0)])
@@ -152,7 +152,7 @@ def test_contributions_leave_out_the_group_of_the_row(tmp_path):
     twice = [f"{line},g{i}" for i, line in enumerate(lines) for _ in range(2)]
     path.write_text("\n".join([f"{head},visit", *twice]), encoding="utf-8")
     session = open_session(path, id=None, groups="visit", drop=["name"])
-    X, codes = session.table.X, session.labels.codes
+    X, codes = session.table.scaled_X, session.labels.codes
     planes = FuzzyTwinSVC(alpha=10.0).fit(X[2:], codes[2:])
     parts = (planes.coef_[0] - planes.coef_[1]) @ (X[0] - X.mean(axis=0)) / 2
     assert session.contributions(0, 0, 1).sum() == pytest.approx(parts)

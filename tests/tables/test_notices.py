@@ -172,6 +172,6 @@ def test_values_of_a_date_are_counted_without_gaps():
     day, code = TableSchema.infer(read_table(table).read()).columns
     assert (day.kind, day.distinct, day.missing) == ("date", 39, 1)
     assert (code.kind, code.note) == (
-        "code",
-        "a few whole numbers, taken as categories; numeric=['code'] treats them as ordered",
+        "number",
+        "4 different whole numbers; if they are codes, set category=['code']",
     )

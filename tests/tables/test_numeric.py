@@ -34,12 +34,10 @@ def by_scikit_learn(columns):
 
     median = SimpleImputer(strategy="median", keep_empty_features=True)
     usual = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
-    usual_code = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
     empty = SimpleImputer(strategy="constant", fill_value="", keep_empty_features=True)
     steps = {
         "number": make_pipeline(median, SortedScaler()),
         "boolean": make_pipeline(usual, SortedScaler()),
-        "code": make_pipeline(usual_code, encoder()),
         "category": make_pipeline(empty, encoder()),
     }
     names = {kind: [c.name for c in columns if c.kind == kind] for kind in steps}
@@ -52,14 +50,12 @@ def random_table(rng):
     rows = n + later
     found = {}
     for j in range(int(rng.integers(1, 9))):
-        kind = str(rng.choice(["number", "boolean", "code", "category"]))
+        kind = str(rng.choice(["number", "boolean", "category"]))
         if kind == "number":
             size = float(rng.choice([1e-3, 1.0, 1e8]))
             values = rng.normal(rng.choice([0.0, 1e6]), size, rows).round(int(rng.integers(0, 4)))
         elif kind == "boolean":
             values = rng.integers(0, 2, rows).astype(float)
-        elif kind == "code":
-            values = rng.integers(-2, 4, rows).astype(float)
         else:
             most = int(rng.choice([2, 20, 80]))
             values = np.array([f"{k % 7}v {k}" for k in rng.integers(0, most, rows)], dtype=object)

@@ -141,7 +141,7 @@ def outcome(path):
 
 
 def fitted(rows):
-    prepare = fitted_to_schema(rows.schema, rows.X)
+    prepare = fitted_to_schema(rows.schema, rows.X, scale=True)
     model = FuzzyTwinSVC().fit(prepare.transform(rows.X), rows.y)
     return Pipeline([("prepare", prepare), ("model", model)])
 

@@ -18,14 +18,24 @@ from fuzzytwin._rows import check_finite, column_name, validate_features
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin.tables import TablePreprocessor
 from fuzzytwin.tables._batch import check_collected, check_unique
+from fuzzytwin.tables._checks import frame_names, warn_of_row_names
 from fuzzytwin.tables._columns import Column
+from fuzzytwin.tables._infer import names_rows
 
 NUMERIC_KINDS = "iufb"  # numpy's codes of types that hold numbers
 
 
 def fit_preprocessor(X: Any) -> TablePreprocessor | None:
-    """Fit a preprocessor to the training rows, or return None if all values are numbers."""
-    return None if is_numeric(X) else TablePreprocessor().fit(X)
+    """Fit a preprocessor to the training rows, or return None if all values are numbers.
+
+    It does not scale, as the committee does. Columns of a frame that name rows are left out, with a
+    warning, so that they need a preprocessor, too.
+    """
+    if is_numeric(X) and not any(names_rows(str(n), np.asarray(X[n])) for n in frame_names(X)):
+        return None
+    preprocessor = TablePreprocessor(scale=False).fit(X)
+    warn_of_row_names(preprocessor.columns_, "X.to_numpy()")
+    return preprocessor
 
 
 def columns_of(preprocessor: TablePreprocessor | None) -> tuple[Column, ...] | None:

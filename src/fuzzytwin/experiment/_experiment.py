@@ -296,12 +296,17 @@ class Experiment:
     @cached_property
     def prepare(self) -> TablePreprocessor:
         """Return the preprocessor, fitted to the rows."""
-        return fitted_to_schema(self.rows.schema, self.rows.X)
+        return fitted_to_schema(self.rows.schema, self.rows.X, scale=False)
 
     @cached_property
     def X(self) -> Any:
-        """Return the rows as numbers."""
+        """Return the rows as numbers, which the committee scales."""
         return encode_rows(self.prepare, self.rows.X)
+
+    @cached_property
+    def scaled_X(self) -> Any:
+        """Return the rows as scaled numbers, for distances."""
+        return encode_rows(fitted_to_schema(self.rows.schema, self.rows.X, scale=True), self.rows.X)
 
     @cached_property
     def names(self) -> list[str]:
@@ -368,7 +373,7 @@ class Experiment:
             self.step(f"fold {number} of {folds}")
             training = rows.take(train)
             with quiet():
-                prepare = fitted_to_schema(rows.schema, training.X)
+                prepare = fitted_to_schema(rows.schema, training.X, scale=False)
                 fitted = clone(estimator)
                 fitted.fit(encode_rows(prepare, training.X), training.y, **training.fit_params)
                 held_out = rows.take(test)

@@ -33,11 +33,12 @@ from fuzzytwin.tables import (
     read_table,
 )
 from fuzzytwin.tables._batch import is_frame
+from fuzzytwin.tables._checks import warn_of_row_names
 from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._formats import BATCH_ROWS
-from fuzzytwin.tables._infer import index_columns
+from fuzzytwin.tables._infer import index_columns, names_rows
 from fuzzytwin.tables._labels import StoredLabels, unexpected_cell
-from fuzzytwin.tables._parse import is_cell, is_text
+from fuzzytwin.tables._parse import is_cell, is_text, pa
 from fuzzytwin.tables._preprocessor import encode_rows, fitted_to_schema
 from fuzzytwin.tables._reader import Items
 from fuzzytwin.tables._sniff import ROW_NAMES
@@ -137,7 +138,8 @@ class TableChunks:
         self.reader.check_output(out)
 
     def warn(self) -> None:
-        """Do nothing: the preprocessor describes how each column is used."""
+        """Warn about columns that name rows. The preprocessor describes the others."""
+        warn_of_row_names(self.schema.columns, "numeric=[...]")
 
     def warn_of_cells(self) -> None:
         """Do nothing, as `FuzzyTwinCommittee.fit`."""
@@ -319,7 +321,7 @@ def open_source(
         _check_names(sample, selection, reader)
         if _is_mixed(sample, selection):
             schema = TableSchema.infer(sample, **roles)
-            preprocessor = fitted_to_schema(schema, schema.decode(sample).X)
+            preprocessor = fitted_to_schema(schema, schema.decode(sample).X, scale=False)
             return TableChunks(reader, schema, preprocessor, batch_rows, selection.keep)
     head = _head(reader, selection)
     _check_names(head, selection, reader)
@@ -372,7 +374,7 @@ def is_table(source: Any) -> bool:
 
 
 def _is_mixed(sample: TableBatch, selection: Selection) -> bool:
-    """Return whether features hold text or missing values."""
+    """Return whether features hold text or missing values, or name rows."""
     names = selection.features
     if names is None:
         skipped = {*selection.others, *index_columns(sample.cells.schema), ROW_NAMES}
@@ -382,10 +384,12 @@ def _is_mixed(sample: TableBatch, selection: Selection) -> bool:
 
 
 def _is_numeric(sample: TableBatch, name: str) -> bool:
-    """Return whether a column holds numbers without missing values."""
-    if not is_cell(sample.flat.column(name).type):
+    """Return whether a column holds numbers without missing values, which do not name rows."""
+    kind = sample.flat.column(name).type
+    if not is_cell(kind) or pa.types.is_dictionary(kind):
         return False
     kind = sample.kind(name)
     if kind not in ("number", "boolean"):
         return False
-    return not np.isnan(sample.numbers(name, kind).values).any()
+    values = sample.numbers(name, kind).values
+    return not np.isnan(values).any() and not names_rows(name, values)

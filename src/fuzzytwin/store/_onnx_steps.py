@@ -238,7 +238,7 @@ def encode_table(preprocessor: Any, inputs: list[Value]) -> list[Value]:
         numbers = np.minimum(np.maximum(numbers, learned["low"]), learned["high"])
         blocks.append((numbers - learned["center"]) / learned["scale"])
     for column, values in zip(of_kinds(features, ONE_HOT), encoding["spread"], strict=True):
-        blocks.append(_one_hot(by_name[column.name], column, values, missing))
+        blocks.append(_one_hot(by_name[column.name], values, missing))
     return [graph.op("Concat", *blocks, axis=1)]
 
 
@@ -250,18 +250,14 @@ def _is_missing(numbers: Value, missing: Sequence[str]) -> Any:
     return is_missing
 
 
-def _one_hot(cells: Value, column: Column, values: dict[str, Any], missing: Sequence[str]) -> Value:
-    """Convert a code or a category, like `fuzzytwin.tables._numeric._one_hot`."""
+def _one_hot(cells: Value, values: dict[str, Any], missing: Sequence[str]) -> Value:
+    """Convert a category, like `fuzzytwin.tables._numeric._one_hot`."""
     graph = cells.graph
     other = values["other"]
     # Values with their own column, in the order of the columns.
     frequent = [v for v, j in zip(values["values"], values["places"], strict=True) if j != other]
-    if column.kind == "category":
-        texts = (missing if value == MISSING_TEXT else [value] for value in frequent)
-        indicators = graph.op("Concat", *map(cells.is_any, texts), axis=1).double()
-    else:
-        filled = graph.op("Where", _is_missing(cells, missing), values["fill"], cells)
-        indicators = (filled == np.array(frequent, dtype=np.float64)).double()
+    texts = (missing if value == MISSING_TEXT else [value] for value in frequent)
+    indicators = graph.op("Concat", *map(cells.is_any, texts), axis=1).double()
     if other < 0:
         return indicators
     return graph.op("Concat", indicators, 1.0 - indicators.sum(), axis=1)

@@ -135,12 +135,13 @@ class StudioTable(Experiment):
     @cached_property
     def means(self) -> Array:
         """Return the mean row, as numbers."""
-        return np.asarray(self.X.mean(axis=0), dtype=np.float64)
+        return np.asarray(self.scaled_X.mean(axis=0), dtype=np.float64)
 
     @cached_property
     def components(self) -> Array:
         """Return the first two principal components of the rows, of shape (n, 2)."""
-        values = PCA(n_components=min(2, *self.X.shape), random_state=0).fit_transform(self.X)
+        X = self.scaled_X
+        values = PCA(n_components=min(2, *X.shape), random_state=0).fit_transform(X)
         return np.pad(values, ((0, 0), (0, 2 - values.shape[1])))
 
     @cached_property
@@ -200,7 +201,7 @@ class StudioTable(Experiment):
             return ""
         if kind == "boolean":
             return str(bool(value))
-        return few_digits(value) if kind in ("number", "code") else str(value)
+        return few_digits(value) if kind == "number" else str(value)
 
 
 def few_digits(value: float) -> str:

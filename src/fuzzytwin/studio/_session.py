@@ -208,16 +208,16 @@ class Session:
         y = (labels.codes[rows] == other).astype(int)
         try:
             planes = FuzzyTwinSVC(alpha=PLANE_RIDGE).fit(
-                table.X[rows], y, sample_weight=table.weight[rows]
+                table.scaled_X[rows], y, sample_weight=table.weight[rows]
             )
         except ValueError:
             return None
-        parts = (planes.coef_[0] - planes.coef_[1]) * (table.X[row] - table.means) / 2
+        parts = (planes.coef_[0] - planes.coef_[1]) * (table.scaled_X[row] - table.means) / 2
         return np.bincount(table.origins, parts, minlength=len(table.columns))
 
     def nearest(self, row: int, codes: list[int], n: int = 3) -> dict[int, list[tuple[int, float]]]:
         """Find the rows of each class that are nearest, with their distances in scaled columns."""
-        distances = np.linalg.norm(self.table.X - self.table.X[row], axis=1)
+        distances = np.linalg.norm(self.table.scaled_X - self.table.scaled_X[row], axis=1)
         distances[row] = np.inf
         distances[~self.labels.used] = np.inf
         nearest = {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables import _parse
+from fuzzytwin.tables._columns import label_key
 from fuzzytwin.tables._findings import Finding, TableError
 from fuzzytwin.tables._parse import MISSING, Numbers, is_number, pa, pc
 
@@ -102,6 +103,12 @@ class TableBatch:
             with error_context(name):
                 self._parsed[name] = _parse.text(self._column(name), self.missing)
         return self._parsed[name]
+
+    def keys(self, name: str) -> Any:
+        """Return the cells of a category: text, with one spelling of 1, 1.0 and "1" and of true."""
+        words = self.text(name).combine_chunks().dictionary_encode()
+        keys = [label_key(word, self.decimal) for word in words.dictionary.to_pylist()]
+        return pa.array(keys, pa.string()).take(words.indices)
 
     def leading_zeros(self, name: str) -> list[str]:
         """Return the cells of digits that begin with a zero, such as 007."""

@@ -15,7 +15,7 @@ from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._findings import Finding, TableWarning, describe, spelling_key
-from fuzzytwin.tables._infer import CODES
+from fuzzytwin.tables._infer import FEW
 from fuzzytwin.tables._parse import EXACT
 from fuzzytwin.tables._schema import TableSchema
 
@@ -65,6 +65,18 @@ def warn_of_findings(X: Any, findings: list[Finding]) -> None:
 
     for finding in findings:
         warn_user(f"{describe(finding, option, full=True)}.", TableWarning)
+
+
+def warn_of_row_names(columns: Iterable[Column], remedy: str) -> None:
+    """Warn that columns of numbers are not used because they name rows. `remedy` keeps them."""
+    codes = {"row_counter", "id_by_name", "long_integers"}
+    names = [c.name for c in columns if codes & {finding.code for finding in c.findings}]
+    if names:
+        warn_user(
+            f"whole numbers that name rows are not used: {', '.join(map(repr, names[:5]))}"
+            f"{', ...' if len(names) > 5 else ''}; {remedy} keeps them.",
+            TableWarning,
+        )
 
 
 def frame_names(X: Any) -> list[Any]:
@@ -138,7 +150,7 @@ def _count_far(distinct: Array, counts: Array) -> int:
         if any(map(_is_nines, repeated)) and distance > 3 * largest_step:
             return size
         value_range = abs(remaining[-1] - remaining[0])
-        has_many_values = len(remaining) > max(CODES)
+        has_many_values = len(remaining) > max(FEW)
         if has_many_values and distance > value_range and np.any(repeated != 0):
             return size
     return 0

@@ -7,14 +7,12 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any
 
 from fuzzytwin.tables._findings import Finding, describe_all
 
 # Kinds of columns that are features, and the finding that says how missing values are handled.
 FEATURE_KINDS = {
     "number": "impute_median",
-    "code": "impute_mode",
     "boolean": "impute_mode",
     "category": "missing_category",
 }
@@ -26,8 +24,8 @@ MAX_LETTERS = 120  # of the names in such a list
 class Column:
     """What a column holds and how it is used.
 
-    The kinds "number", "code" (whole numbers that stand for categories), "boolean" and "category"
-    are features. The kinds "id", "date", "text", "constant", "empty" and "dropped" are left out.
+    The kinds "number", "boolean" and "category" are features. The kinds "id", "date", "text",
+    "empty" and "dropped" are left out.
     """
 
     name: str
@@ -35,8 +33,8 @@ class Column:
     distinct: int = 0  # number of different values in the sample
     missing: int = 0  # number of missing values in the sample
     findings: tuple[Finding, ...] = ()  # why the column has this kind, or how it is read
-    categories: tuple[Any, ...] = ()  # values of a code or a category, sorted
-    style: str = ""  # format of dates that are read as numbers
+    categories: tuple[str, ...] = ()  # values of a category as `label_key`, sorted
+    style: str = ""  # format of the day of dates that are read as numbers
     list_name: str = ""  # the column of lists, if this column is one element of them
 
     @property
@@ -51,7 +49,7 @@ class Column:
 
 
 def label_key(word: str, decimal: str = ".") -> str:
-    """Return a key that identifies a label: its number, its truth value, or its text.
+    """Return a key that identifies a label or a category: its number, its truth value, or its text.
 
     >>> label_key("1.50"), label_key("+1"), label_key("TRUE"), label_key("01")
     ('1.5', '1', 'true', '01')

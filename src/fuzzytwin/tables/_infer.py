@@ -1,22 +1,21 @@
 """Infer what the columns of a table hold.
 
-The rules are the same for every number of rows and every file format. The first that applies
-decides:
+The rules are the same for every file format. None looks at the order of rows, and only columns at
+the threshold of a share are read differently in another sample. The first that applies decides:
 
 1. The user's choice: `drop`, `numeric`, `category`. Otherwise, in files that pandas wrote, the
    index of the frame: *id*, left out (*dropped* if values repeat).
 2. No value at all: *empty*, left out.
-3. Cells that are all true or false: *boolean*, 1 or 0.
-4. Numbers in at least nine of ten cells, unless leading zeros (01067) show that they are codes,
-   which are text. Other cells are parsed (``<0.5``, ``1,234``, ``12 %``) or taken as missing.
-   The same number in all rows: *constant*, left out. Whole numbers that rise by one from row to
-   row, or that are all different in a column whose name is that of an ID: *id*, left out. Three to
-   ten different whole numbers that occur ten times on average: *code*, a column for each of them
-   (if there are also texts: *category*). Others: *number*.
-5. Dates in nine of ten cells: *date*, left out, or days since 1970 with `numeric`.
-6. Text. The same in all rows: *constant*, left out. Texts that occur less than twice on average:
-   *id*, left out. More than 1,000 different ones: *text*, left out. Others: *category*, a column
-   for each of the 30 most frequent.
+3. The type category of pandas or Arrow, whatever it holds: *category*. So codes are declared.
+4. Cells that are all true or false: *boolean*, 1 or 0.
+5. Numbers in at least nine of ten cells: *number*, unless leading zeros (01067) or limits (18+)
+   show that they are text. Other cells are parsed (``<0.5``, ``1,234``, ``12 %``) or taken as
+   missing. Whole numbers that name rows: *id*, left out. They are present and different in at least
+   20 rows, and fill half of their range or have the name of an ID. So are numbers of more digits
+   than floats hold.
+6. Dates in nine of ten cells: *date*, left out, or days since 1970 with `numeric`.
+7. Text. Texts that occur less than twice on average: *id*, left out. More than 1,000 different
+   ones: *text*, left out. Others: *category*, a column for each of the 30 most frequent.
 
 Lists of numbers of equal length, such as embeddings, become a column for each element.
 """
@@ -36,17 +35,16 @@ from fuzzytwin.tables._batch import TableBatch, error_context, is_numeric_list, 
 from fuzzytwin.tables._columns import FEATURE_KINDS, Column, label_key, missing_column
 from fuzzytwin.tables._findings import Finding, TableError, find_spellings
 from fuzzytwin.tables._numeric import MAX_ONE_HOT
-from fuzzytwin.tables._parse import EXACT, UNPARSED, Numbers, pa, pc
+from fuzzytwin.tables._parse import EXACT, Numbers, pa, pc
 from fuzzytwin.tables._sniff import ROW_NAMES
 
 MAX_CATEGORIES = 1000  # a column of more different texts is not a category
 MAX_FEATURES = 5000  # the moments of each class hold the square of it
 MAX_LABELS = 100
-# A few whole numbers are codes more often than amounts: a column for each was more accurate on the
-# UCI tables that have them (heart 0.83 -> 0.85, others equal).
-CODES = range(3, 11)
+FEW = range(3, 11)  # different whole numbers, which may be codes
+MIN_ID_ROWS = 20  # fewer numbers are often different by chance
 _ID_NAME = re.compile(
-    r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
+    r"(?i:(.*[_ .-])?(id|idx|index|key|nr|no|number|row|row names|unnamed: 0)\.?)|.*[a-z]I[dD]"
 )
 
 
@@ -163,8 +161,8 @@ def _check_features(columns: Sequence[Column]) -> None:
     """Raise a TableError if there are no features, or too many."""
     if not any(column.used for column in columns):
         raise TableError(Finding("no_features", values={"columns": columns[:3]}))
-    max_widths = {"code": MAX_ONE_HOT, "category": MAX_ONE_HOT}  # other kinds: 1
-    check_width(sum(min(c.distinct + 1, max_widths.get(c.kind, 1)) for c in columns if c.used))
+    categories = sum(min(c.distinct + 1, MAX_ONE_HOT) for c in columns if c.kind == "category")
+    check_width(categories + sum(c.kind in ("number", "boolean") for c in columns))
 
 
 def check_width(width: int) -> None:
@@ -175,7 +173,7 @@ def check_width(width: int) -> None:
 
 
 def _infer_column(name: str, sample: TableBatch) -> Column:
-    """Apply rules 2 to 6."""
+    """Apply rules 2 to 7."""
     column = sample.flat.column(name)
     if not _parse.is_cell(column.type):
         code = "unequal_lists" if is_numeric_list(column.type) else "unsupported_type"
@@ -185,6 +183,8 @@ def _infer_column(name: str, sample: TableBatch) -> Column:
     if kind == "empty":
         finding = Finding("empty", name, {"rows": _rows(sample)})
         return Column(name, "empty", missing=len(column), findings=(finding,))
+    if pa.types.is_dictionary(column.type):
+        return _category(name, sample)
     if kind in ("boolean", "number"):
         return _number(name, kind, sample)
     return _text(name, kind, sample)
@@ -199,19 +199,18 @@ def _every_row(sample: TableBatch) -> str:
 
 
 def _text(name: str, kind: str, sample: TableBatch) -> Column:
-    """Apply rules 5 and 6."""
+    """Apply rules 6 and 7."""
     words = sample.text(name)
     present = words.drop_null()
     findings = []
     if kind == "text" and (zeros := _zeros_of_code(name, sample)):
         findings.append(Finding("leading_zero_code", name, {"example": zeros[0]}))
+    elif kind == "text" and sample.flat.column(name).type != pa.null():
+        findings += _brackets(name, sample)
     distinct = pc.count_distinct(present).as_py()
     example = {"example": f"{present[0].as_py():.20}"}
     if kind == "date":
         findings.append(Finding("date", name, example))
-    elif distinct == 1 and len(present) == len(words):
-        kind = "constant"
-        findings.append(Finding("constant", name, {"rows": _every_row(sample)}))
     elif 2 * distinct > len(present):
         kind = "id"
         findings.append(Finding("id_like", name, example))
@@ -227,6 +226,14 @@ def _zeros_of_code(name: str, sample: TableBatch) -> list[str]:
     return zeros if _parse.is_code(sample.flat.column(name), sample.missing, zeros) else []
 
 
+def _brackets(name: str, sample: TableBatch) -> list[Finding]:
+    """Return a finding if a column of text would hold numbers, but for its limits."""
+    column = sample.flat.column(name)
+    if not _parse.is_text(column.type) or not sample.numbers(name).is_numeric:
+        return []
+    return [Finding("brackets", name, {"example": sample.numbers(name).issues["limit"][1]})]
+
+
 def _pandas_index(name: str, sample: TableBatch) -> Column:
     """Leave out the index of a pandas frame, which names rows if its values are unique."""
     words = sample.text(name)
@@ -236,40 +243,42 @@ def _pandas_index(name: str, sample: TableBatch) -> Column:
 
 
 def _number(name: str, kind: str, sample: TableBatch, in_list: str = "") -> Column:
-    """Apply rules 3 and 4. Elements of lists are numbers, whatever they look like."""
+    """Apply rules 4 and 5. Elements of lists are numbers, whatever they look like."""
     parsed = sample.numbers(name, kind)
     values = parsed.present
     if np.isinf(values).any():
         raise TableError(Finding("infinite", name))
     distinct = np.unique(values)
-    n_missing = len(parsed.values) - len(values)
-    if in_list and len(distinct) > 1:
-        return _describe_numbers(name, "number", parsed, distinct, list_name=in_list)
-    are_integers = bool((values == np.round(values)).all())
-    if are_integers and len(values) and np.abs(values).max() >= EXACT:
-        n_words = pc.count_distinct(sample.text(name).drop_null()).as_py()
-        if n_words > len(distinct):
-            return Column(name, "id", n_words, n_missing, (Finding("long_integers", name),))
-    if len(distinct) <= 1:
-        finding = Finding("constant", name, {"rows": _every_row(sample)})
-        return _describe_numbers(name, "constant", parsed, distinct, [finding], list_name=in_list)
-    if kind == "boolean":
-        return _describe_numbers(name, "boolean", parsed, distinct)
-    if are_integers and len(distinct) == len(parsed.values):
-        if (np.diff(parsed.values) == 1).all():
-            return _describe_numbers(name, "id", parsed, distinct, [Finding("row_counter", name)])
-        if _ID_NAME.fullmatch(name):
-            return _describe_numbers(name, "id", parsed, distinct, [Finding("id_by_name", name)])
-    if are_integers and len(distinct) in CODES and len(values) >= 10 * len(distinct):
-        if UNPARSED in parsed.issues:
-            return _category(name, sample)
-        code = [Finding("code", name)]
-        return _describe_numbers(name, "code", parsed, distinct, code, distinct.tolist())
+    if not in_list and kind == "number":
+        if np.abs(distinct).max(initial=0.0) >= EXACT:
+            n_words = pc.count_distinct(sample.text(name).drop_null()).as_py()
+            if n_words > len(distinct) and (distinct == np.round(distinct)).all():
+                n_missing = len(parsed.values) - len(values)
+                return Column(name, "id", n_words, n_missing, (Finding("long_integers", name),))
+        if reason := names_rows(name, parsed.values):
+            return _describe_numbers(name, "id", parsed, distinct, [Finding(reason, name)])
     findings = []
-    if zeros := sample.leading_zeros(name):
+    if len(distinct) == 1:
+        findings.append(Finding("constant", name, {"rows": _every_row(sample)}))
+    is_few = len(distinct) in FEW and len(values) >= 10 * len(distinct)
+    if is_few and not in_list and (distinct == np.round(distinct)).all():
+        findings.append(Finding("few_integers", name, {"count": len(distinct)}))
+    if not in_list and (zeros := sample.leading_zeros(name)):
         shown = {"count": len(zeros), "example": zeros[0]}
         findings.append(Finding("leading_zeros", name, shown))
-    return _describe_numbers(name, "number", parsed, distinct, findings)
+    return _describe_numbers(name, kind, parsed, distinct, findings, list_name=in_list)
+
+
+def names_rows(name: str, values: Any) -> str:
+    """Return why whole numbers name rows instead of measuring something, "" if they do not."""
+    first = values[:MIN_ID_ROWS]
+    if len(first) < MIN_ID_ROWS or not (first == np.round(first)).all():  # without a look at all
+        return ""
+    if not (values == np.round(values)).all() or len(np.unique(values)) < len(values):
+        return ""
+    if float(values.max()) - float(values.min()) < 2 * len(values):
+        return "row_counter"
+    return "id_by_name" if _ID_NAME.fullmatch(name) else ""
 
 
 def _forced_number(name: str, sample: TableBatch) -> Column:
@@ -298,7 +307,6 @@ def _describe_numbers(
     parsed: Numbers,
     distinct: Any,
     findings: Sequence[Finding] = (),
-    categories: Sequence[float] = (),
     style: str = "",
     list_name: str = "",
 ) -> Column:
@@ -315,16 +323,17 @@ def _describe_numbers(
         len(distinct),
         n_missing,
         (*issues, *findings, *filled),
-        tuple(categories),
-        style,
-        list_name,
+        style=style,
+        list_name=list_name,
     )
 
 
 def _category(name: str, sample: TableBatch, findings: Sequence[Finding] = ()) -> Column:
-    words = sample.text(name)
+    words = sample.keys(name)
     values = words.drop_null().unique().to_pylist()
     all_findings = list(findings)
+    if len(values) == 1 and not words.null_count:
+        all_findings.append(Finding("constant", name, {"rows": _every_row(sample)}))
     for labels in find_spellings(values):
         all_findings.append(Finding("spellings", name, {"labels": labels}))
     if words.null_count:

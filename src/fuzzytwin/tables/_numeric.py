@@ -2,8 +2,8 @@
 
 What is learned can be stored as JSON, so that a model file needs no objects of other packages.
 
-Numbers and truth values become one column each, codes and categories one for each of their values,
-in this order: numbers, truth values, codes, categories.
+Numbers and truth values become one column each, categories one for each of their values, in this
+order: numbers, truth values, categories.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fuzzytwin.tables._findings import Finding, TableError
 
 MAX_ONE_HOT = 30  # columns of a category; rare values share the last one
 SCALED = ("number", "boolean")  # kinds of columns that are scaled
-ONE_HOT = ("code", "category")  # kinds of columns that are one-hot encoded
+ONE_HOT = ("category",)  # kinds of columns that are one-hot encoded
 RARE = "infrequent_sklearn"  # scikit-learn's name for the column of rare values
 MISSING_TEXT = ""  # stands for missing values of a category, which are a category of their own
 
@@ -36,11 +36,12 @@ def of_kinds(columns: Iterable[Column], kinds: Sequence[str]) -> list[Column]:
     return [column for kind in kinds for column in columns if column.kind == kind]
 
 
-def learn_encoding(frame: Any, columns: Iterable[Column]) -> Encoding:
+def learn_encoding(frame: Any, columns: Iterable[Column], scale: bool = True) -> Encoding:
     """Learn how to encode the columns of a frame of `TableSchema.frame` as numbers.
 
     The result has, in "scaled", the imputed values, limits, centers and scales of numbers and truth
-    values and, in "spread", the values of each code and category. It can be stored as JSON.
+    values and, in "spread", the values of each category. It can be stored as JSON. Without `scale`,
+    limits and scales change nothing.
     """
     columns = list(columns)
     scaled = of_kinds(columns, SCALED)
@@ -49,7 +50,9 @@ def learn_encoding(frame: Any, columns: Iterable[Column]) -> Encoding:
     filled = _filled(frame, scaled, fill)
     learned = scales(filled, n_numbers)
     _check_range(scaled, filled, learned["scale"])
-    one_hot = [_learn_values(frame[c.name], c.kind) for c in of_kinds(columns, ONE_HOT)]
+    if not scale:
+        learned = _unscaled(len(scaled))
+    one_hot = [_learn_values(frame[column.name]) for column in of_kinds(columns, ONE_HOT)]
     numbers = {name: values.tolist() for name, values in learned.items()}
     return {"scaled": {"fill": fill, **numbers}, "spread": one_hot}
 
@@ -87,20 +90,24 @@ def scales(numbers: Array, n_clipped: int) -> dict[str, Array]:
     `fuzzytwin.core.scaling`. The scale of a column that does not vary is 1.
     """
     n, d = numbers.shape
-    limits = np.array([np.full(d, -np.finfo(float).max), np.full(d, np.finfo(float).max)])
+    learned = _unscaled(d)
+    if not d:
+        return learned
+    limits = np.array([learned["low"], learned["high"]])
     if n_clipped:
         values = numbers[:, :n_clipped]
         clip_at = column_limits(values, np.ones(n), values.min(axis=0), values.max(axis=0))
         limits[:, :n_clipped] = np.clip(clip_at, *limits[:, :n_clipped])  # none is infinite
-    center = np.zeros(d)
-    scale = np.ones(d)
-    if d:
-        with np.errstate(over="ignore", invalid="ignore"):  # `_check_range` raises the error
-            # Sorted, so that not even the last digits depend on the order of rows.
-            scaler = StandardScaler().fit(np.sort(np.clip(numbers, *limits), axis=0))
-        center = scaler.mean_
-        scale = scaler.scale_
-    return {"low": limits[0], "high": limits[1], "center": center, "scale": scale}
+    with np.errstate(over="ignore", invalid="ignore"):  # `_check_range` raises the error
+        # Sorted, so that not even the last digits depend on the order of rows.
+        scaler = StandardScaler().fit(np.sort(np.clip(numbers, *limits), axis=0))
+    return {"low": limits[0], "high": limits[1], "center": scaler.mean_, "scale": scaler.scale_}
+
+
+def _unscaled(d: int) -> dict[str, Array]:
+    """Return limits, centers and scales of `d` columns that change nothing."""
+    most = np.full(d, np.finfo(float).max)
+    return {"low": -most, "high": most, "center": np.zeros(d), "scale": np.ones(d)}
 
 
 def _filled(frame: Any, columns: Sequence[Column], fill: Sequence[float]) -> Array:
@@ -133,14 +140,13 @@ def _imputed_value(values: Any, kind: str) -> float:
     return float(distinct[counts.argmax()])
 
 
-def _learn_values(values: Any, kind: str) -> dict[str, Any]:
-    """Learn the values of a code or a category, and the column of each value ("places").
+def _learn_values(values: Any) -> dict[str, Any]:
+    """Learn the values of a category, and the column of each value ("places").
 
     If there are more than `MAX_ONE_HOT`, the least frequent values share the last column ("other"),
     and so do unknown values. Otherwise "other" is -1, and unknown values have no column.
     """
-    fill = MISSING_TEXT if kind == "category" else _imputed_value(values, kind)
-    counts = values.fillna(fill).value_counts().sort_index()
+    counts = values.fillna(MISSING_TEXT).value_counts().sort_index()
     column_of = np.arange(len(counts))
     other = -1
     if len(counts) > MAX_ONE_HOT:
@@ -150,7 +156,6 @@ def _learn_values(values: Any, kind: str) -> dict[str, Any]:
         column_of[:] = other
         column_of[frequent] = np.arange(other)
     return {
-        "fill": fill,
         "values": counts.index.tolist(),
         "places": column_of.tolist(),
         "other": other,
@@ -159,9 +164,9 @@ def _learn_values(values: Any, kind: str) -> dict[str, Any]:
 
 
 def _one_hot(cells: Any, values: dict[str, Any]) -> Array:
-    """Encode a code or a category as a column of zeros and ones for each of its values."""
+    """Encode a category as a column of zeros and ones for each of its values."""
     index = import_optional("pandas", "cli", "a table with categories").Index(values["values"])
-    codes = index.get_indexer(cells.fillna(values["fill"]))  # -1 for unknown values
+    codes = index.get_indexer(cells.fillna(MISSING_TEXT))  # -1 for unknown values
     columns = np.append(values["places"], values["other"])[codes]
     return (columns[:, None] == np.arange(values["width"])).astype(np.float64)
 

@@ -44,10 +44,13 @@ NO_NUMBER = (
     "#null!",
 )  # fmt: skip
 MAX_TEXT = 0.1  # share of the cells of a column of numbers that may be text
-DATES = (
-    "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
-)  # fmt: skip
+MAX_LIMITS = 1 / 3  # share of the cells of a column of numbers that may be limits such as <0.5
+DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+TIMES = ("", " %H:%M", " %H:%M:%S")  # after a date
+_CLOCK = (  # a date and time with parts of a second and a time zone
+    r"^(?P<plain>[^:]*:\d\d(?::\d\d)?)(?P<part>\.\d+)?"
+    r" ?(?:Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)?$"
+)
 WHOLE = r"^-?(?:0|[1-9]\d*)$"
 EXACT = 2.0**53  # doubles do not hold all whole numbers beyond this one
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -266,7 +269,7 @@ def dates(column: Any, style: str, missing: Sequence[str] = MISSING) -> Numbers:
         ticks = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         return Numbers(_floats(ticks.cast(pa.float64(), safe=False)) / 86_400e6)
     cells = text(column, missing)
-    seconds = _read_as(_times(cells, style).cast(pa.int64()), cells)
+    seconds = _read_as(_seconds(cells, style), cells)
     return Numbers(seconds.values / 86_400, seconds.issues)
 
 
@@ -290,20 +293,29 @@ def date_styles(column: Any, missing: Sequence[str] = MISSING) -> list[str]:
         return []
     cells = text(column, missing).drop_null()
     sample = cells.take(np.arange(0, len(cells), 1 + len(cells) // 1000))
-    likely = [style for style in DATES if _times(sample, style).null_count < len(sample)]
-    unreadable = {style: _times(cells, style).null_count for style in likely}
+    likely = [style for style in DATES if _seconds(sample, style).null_count < len(sample)]
+    unreadable = {style: _seconds(cells, style).null_count for style in likely}
     fewest = min(unreadable.values(), default=len(cells))
     if not unreadable or fewest > MAX_TEXT * len(cells):
         return []
     return [style for style, count in unreadable.items() if count == fewest]
 
 
-def _times(cells: Any, style: str) -> Any:
-    """Read dates and times. Fractions of seconds and time zones are ignored."""
-    replace = pc.replace_substring_regex
-    cells = replace(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
-    cells = replace(cells, r"(:\d\d)(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1")
-    return pc.strptime(cells, format=style, unit="s", error_is_null=True)
+def _seconds(cells: Any, style: str) -> Any:
+    """Read dates, with or without a time, as seconds since 1970. Without a zone they are UTC."""
+    cells = pc.replace_substring_regex(cells, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
+    parts = pc.extract_regex(cells, _CLOCK)
+    plain = pc.coalesce(pc.struct_field(parts, "plain"), cells)
+    read = [pc.strptime(plain, f"{style}{time}", "s", error_is_null=True) for time in TIMES]
+    seconds = pc.coalesce(*read).cast(pa.int64()).cast(pa.float64())
+    for name, factor in (("part", 1.0), ("hours", 3600.0), ("minutes", 60.0)):
+        text = pc.struct_field(parts, name)
+        value = pc.if_else(pc.equal(text, ""), "0", text).cast(pa.float64())
+        if name != "part":  # 12:00+02:00 is 10:00 UTC
+            east = pc.equal(pc.struct_field(parts, "sign"), "+")
+            value = pc.if_else(east, pc.negate(value), value)
+        seconds = pc.add(seconds, pc.multiply(pc.coalesce(value, 0.0), factor))
+    return seconds
 
 
 def kind_of(
@@ -325,7 +337,8 @@ def kind_of(
         parsed = parse() if parse else numbers(column, decimal, missing)
         if parsed.is_numeric:
             leading = zeros() if zeros else leading_zeros(column, missing)
-            return "text" if is_code(column, missing, leading) else "number"
+            is_label = is_code(column, missing, leading) or has_brackets(column, parsed, missing)
+            return "text" if is_label else "number"
         cells = text(column, missing).drop_null()
         if not len(cells):
             return "empty"
@@ -361,6 +374,29 @@ def is_code(column: Any, missing: Sequence[str] = MISSING, zeros: list[str] | No
     return len(digits) >= (1 - MAX_TEXT) * len(cells) and (
         one_width or len(zeros) >= MAX_TEXT * len(digits)
     )
+
+
+def has_brackets(column: Any, parsed: Numbers, missing: Sequence[str] = MISSING) -> bool:
+    """Return whether limits such as <18 and 18+ are categories rather than numbers.
+
+    They are if more than a third of the numbers are limits, or if a number occurs with different
+    signs or without one. Texts that mostly occur once are no categories, so these are numbers.
+    """
+    n_limits = parsed.issues.get("limit", (0, ""))[0]
+    if not n_limits:
+        return False
+    words, first, codes = np.unique(
+        text(column, missing).fill_null("").to_numpy().astype(str),
+        return_index=True,
+        return_inverse=True,
+    )
+    if 2 * len(words) > len(codes):
+        return False
+    signs = [re.sub(r"[^<>≤≥=+]|^\+|(?<!^)\+(?!$)", "", word) for word in words]
+    read = ~np.isnan(parsed.values[first])
+    pairs = set(zip(parsed.values[first][read].tolist(), np.array(signs)[read], strict=True))
+    clash = len(pairs) > len({value for value, _ in pairs})
+    return clash or n_limits > MAX_LIMITS * len(parsed.present)
 
 
 def is_number(kind: Any) -> bool:

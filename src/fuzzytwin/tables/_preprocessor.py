@@ -38,10 +38,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     - Numbers, also cells such as ``<0.5``, ``12 %`` and ``1,234``, are scaled. The median replaces
       missing values.
     - True and false become 1 and 0.
-    - Text, and whole numbers with at most ten different values, become a column for each value.
-      Rare values share one.
+    - Text, and columns of the type category, become a column for each value. Rare values share one.
+      Whole numbers are numbers: codes are declared by `category` or by their type.
     - Lists of numbers, such as embeddings, become a column for each element.
-    - Columns that identify rows, hold dates, or are constant or empty are not used.
+    - Columns that identify rows, hold dates or are empty are not used.
 
     `columns_` says how each column is used, and why. The labels are not used.
 
@@ -66,6 +66,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     allow_missing : bool, default=False
         Whether columns that a later table lacks are taken as missing in all rows. If not, they are
         an error.
+    scale : bool, default=True
+        Whether numbers are clipped and scaled. `FuzzyTwinCommittee` does so itself.
 
     Attributes
     ----------
@@ -125,6 +127,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         decimal: str = "auto",
         missing: Any = (),
         allow_missing: bool = False,
+        scale: bool = True,
     ) -> None:
         self.drop = drop
         self.numeric = numeric
@@ -132,6 +135,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.decimal = decimal
         self.missing = missing
         self.allow_missing = allow_missing
+        self.scale = scale
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -183,7 +187,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 category=self._column_names("category", batch),
             )
             frame = schema.frame(batch, ParseIssues("X"))
-            fitted.encoding_ = learn_encoding(frame, schema.features)
+            fitted.encoding_ = learn_encoding(frame, schema.features, self.scale)
             self._warn(_possible_sentinels(schema, frame))
         fitted.schema_ = schema.to_dict()
         for name in [name for name in vars(self) if name.endswith("_") or name == "_reported"]:
@@ -289,13 +293,13 @@ def _check_sparse(owner: TablePreprocessor, X: Any, schema: TableSchema) -> Any:
     return validate_data(owner, X, reset=False, accept_sparse="csr", ensure_min_samples=0)
 
 
-def fitted_to_schema(schema: TableSchema, frame: Any) -> TablePreprocessor:
+def fitted_to_schema(schema: TableSchema, frame: Any, *, scale: bool) -> TablePreprocessor:
     """Fit a preprocessor to rows that the schema has decoded."""
-    fitted = TablePreprocessor()
+    fitted = TablePreprocessor(scale=scale)
     names = [column.name for column in schema.columns]
     fitted.n_features_in_ = len(names)
     fitted.feature_names_in_ = np.array(names, dtype=object)
-    fitted.encoding_ = learn_encoding(frame, schema.features)
+    fitted.encoding_ = learn_encoding(frame, schema.features, scale)
     fitted.schema_ = schema.to_dict()
     return fitted
 

@@ -20,7 +20,6 @@ from fuzzytwin.tables._parse import MISSING, NA_MARKER, UNPARSED, Issues, marker
 
 _FILLED = {
     "number": "filled with the median",
-    "code": "filled with the most frequent value",
     "boolean": "filled with the most frequent value",
     "category": "taken as none of the categories",
 }
@@ -463,7 +462,7 @@ def _hashable(names: str | Sequence[str] | None) -> str | tuple[str, ...] | None
 
 def _read_category(column: Column, batch: TableBatch, issues: ParseIssues) -> Any:
     """Read a category as text, NaN if missing."""
-    words = batch.text(column.name)
+    words = batch.keys(column.name)
     column_issues: Issues = {}
     if column.categories:
         is_category = pc.is_in(words, value_set=pa.array(column.categories, pa.string()))
@@ -473,13 +472,13 @@ def _read_category(column: Column, batch: TableBatch, issues: ParseIssues) -> An
     if words.null_count and not column.missing:
         column_issues["new_missing"] = (words.null_count, "")
     issues.add(column, len(words) - words.null_count, column_issues)
-    encoded = words.combine_chunks().dictionary_encode()
+    encoded = words.dictionary_encode()
     values = np.array([*encoded.dictionary.to_pylist(), np.nan], dtype=object)
     return values[encoded.indices.fill_null(len(values) - 1).to_numpy()]
 
 
 def _read_numbers(column: Column, batch: TableBatch, issues: ParseIssues) -> Array:
-    """Read numbers, codes or truth values, NaN if missing."""
+    """Read numbers or truth values, NaN if missing."""
     with error_context(column.name):
         parsed = batch.numbers(column.name, column.kind, column.style)
     values = parsed.values
@@ -489,10 +488,6 @@ def _read_numbers(column: Column, batch: TableBatch, issues: ParseIssues) -> Arr
         row = int(np.isinf(values).argmax())
         cell = {"source": batch.source, "row": batch.row_numbers(row)}
         raise TableError(Finding("infinite_cell", column.name, cell))
-    if column.categories:
-        unknown = present[~np.isin(present, column.categories)]
-        if len(unknown):
-            column_issues["unknown_category"] = (len(unknown), f"{unknown[0]:g}")
     n_unparsed = sum(column_issues.get(code, (0,))[0] for code in (NA_MARKER, UNPARSED))
     n_missing = len(values) - len(present) - n_unparsed
     if n_missing and not column.missing:
