@@ -196,16 +196,9 @@ def test_label_errors_do_not_depend_on_factors_copies_orders_and_names(seed):
     rng = np.random.default_rng(seed)
     wrong = rng.choice(len(table.y), len(table.y) // 8, replace=False)
     table.y[wrong] = rng.permutation(table.y)[wrong]
-    model = planes(seed) if seed % 3 == 0 else None
 
     def report(part):
-        return find_label_issues(
-            part.X,
-            part.y,
-            estimator=clone(model) if model else None,
-            sample_weight=part.weight,
-            groups=part.groups,
-        )
+        return find_label_issues(part.X, part.y, sample_weight=part.weight, groups=part.groups)
 
     expected = report(table)
     for factor in (2.0, 2.5, 10.0, 1e-3):

@@ -19,7 +19,8 @@ X, y = make_classification(6000, 12, n_informative=6, class_sep=0.7, random_stat
 A, B, a, b = train_test_split(X, y, test_size=4000, random_state=0)
 figure, ax = plt.subplots(figsize=(5.5, 4.4), layout="constrained")
 for calibration in (None, "moments", "loo"):
-    p = FuzzyTwinSVC(calibration=calibration).fit(A, a).predict_proba(B)[:, 1]
+    model = FuzzyTwinSVC(calibration=calibration).fit(A, a)
+    p = (model.predict_proba(B) if calibration else model.predict_membership(B))[:, 1]
     name = f"calibration={calibration!r}"
     CalibrationDisplay.from_predictions(b, p, n_bins=12, ax=ax, name=name)
     print(f"{name:24s} log loss {log_loss(b, p):.3f}   Brier score {brier_score_loss(b, p):.3f}")

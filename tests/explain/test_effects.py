@@ -170,6 +170,10 @@ def test_effects_of_rows_are_changes_of_their_memberships(name, load):
     np.testing.assert_allclose(abs(whole).mean(axis=0), column_effects(model, X)[1], atol=1e-12)
 
 
+def memberships(model, X):
+    return model[-1].predict_membership(model[:-1].transform(X))
+
+
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
 def test_signs_agree_with_columns_moved_in_front_of_a_scaler(kernel, load):
@@ -180,7 +184,7 @@ def test_signs_agree_with_columns_moved_in_front_of_a_scaler(kernel, load):
         up, down = X.copy(), X.copy()
         up[:, j] += X[:, j].std() / 2
         down[:, j] -= X[:, j].std() / 2
-        change = (model.predict_proba(up) - model.predict_proba(down)).mean(axis=0)
+        change = (memberships(model, up) - memberships(model, down)).mean(axis=0)
         np.testing.assert_allclose(effects[:, j], change, atol=1e-9)
     assert strengths.shape == effects.shape
 
@@ -197,7 +201,7 @@ def test_correlations_are_those_of_columns_and_memberships():
     w = np.arange(len(y)) % 3
     model = make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(X, y)
     found = correlations(model, X, w)
-    u = model.predict_proba(np.repeat(X, w, axis=0))
+    u = memberships(model, np.repeat(X, w, axis=0))
     expected = np.corrcoef(u.T, np.repeat(X, w, axis=0).T)[:2, 2:]
     np.testing.assert_allclose(found, expected, atol=1e-9)
     constant = np.column_stack([X[:, :2], np.ones(len(y))])

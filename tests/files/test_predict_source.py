@@ -18,6 +18,7 @@ from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.files._predict import prediction_table
 from fuzzytwin.tables._preprocessor import fitted_to_schema
+from fuzzytwin.twin._prediction import class_values, last_step
 from tests.files.helpers import FEATURES, batches_of, in_memory, make_table, write
 
 
@@ -106,7 +107,7 @@ def test_predictions_of_pipelines(named, wrap, tmp_path):
         found = pd.read_parquet(tmp_path / f"{i}.parquet")
         assert list(found) == ["label", *(f"membership_{c}" for c in "abcde")]
         assert_array_equal(found["label"], model.predict(X))
-        assert_allclose(found.iloc[:, 1:], model.predict_proba(X), rtol=1e-12)
+        assert_allclose(found.iloc[:, 1:], class_values(*last_step(model, X)), rtol=1e-12)
 
 
 def test_predictions_of_other_pipelines_have_no_memberships(tmp_path):
@@ -131,7 +132,7 @@ def test_predictions_by_names_with_text_and_gaps(form, tmp_path):
     files.predict(model, source, tmp_path / "out.parquet", keep="y", batch_rows=400)
     found = pd.read_parquet(tmp_path / "out.parquet")
     assert_array_equal(found["y"], frame["y"])
-    assert_allclose(found.iloc[:, 2:], model.predict_proba(frame[names]), rtol=1e-9)
+    assert_allclose(found.iloc[:, 2:], class_values(*last_step(model, frame[names])), rtol=1e-9)
     wrong = write(frame.assign(colour="mauve"), form, tmp_path)
     with pytest.raises(ValueError, match=r"rows [12] to .*Found unknown categories"):
         files.predict(model, wrong, tmp_path / "none.parquet")

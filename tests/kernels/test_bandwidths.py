@@ -176,11 +176,11 @@ def test_a_model_keeps_its_own_gammas_and_landmarks():
     gamma, landmarks = np.ones(3), X[:20].copy()
     model = FuzzyTwinSVC(kernel="rbf", gamma=gamma, n_landmarks=landmarks)
     model.partial_fit(X, y, classes=[0, 1])
-    before = model.predict_proba(X)
+    before = model.predict_membership(X)
     landmarks[:] = 0
-    np.testing.assert_array_equal(model.predict_proba(X), before)
+    np.testing.assert_array_equal(model.predict_membership(X), before)
     gamma *= 20
-    np.testing.assert_array_equal(model.predict_proba(X), before)
+    np.testing.assert_array_equal(model.predict_membership(X), before)
     with pytest.raises(ValueError, match=r"gamma=.* was .* when the model was fitted"):
         model.partial_fit(X, y)
 

@@ -42,6 +42,7 @@ from fuzzytwin.datasets import list_uci, load_uci
 from fuzzytwin.kernels._landmark_map import DISTANCES, PROPERTIES, Properties
 from fuzzytwin.store import to_onnx
 from fuzzytwin.tables import TablePreprocessor, TableWarning
+from fuzzytwin.twin._prediction import class_values, last_step
 from fuzzytwin.twin._settings import CONSTRAINTS
 from reproduction.preprocessing import uci_preprocessor
 from tests.pairs import every_pair
@@ -72,8 +73,9 @@ def run(model, X):
 def assert_same(model, X):
     label, values = run(model, X)
     np.testing.assert_array_equal(label, model.predict(X))
-    if hasattr(model, "predict_proba"):
-        expected = model.predict_proba(X)
+    last, rows = last_step(model, X)
+    if hasattr(last, "predict_proba") or hasattr(last, "predict_membership"):
+        expected = class_values(last, rows)
     else:
         expected = model.decision_function(X)
         expected = expected[:, None] if expected.ndim == 1 else expected

@@ -9,11 +9,20 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.metrics import log_loss
-from sklearn.preprocessing import scale
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import (
+    GEPSVC,
+    FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
+    LeastSquaresTwinSVC,
+    MembershipWeighted,
+    TwinSVC,
+)
 from fuzzytwin.core.distances import couple_pairwise
 from fuzzytwin.twin._calibration import Calibration
+from fuzzytwin.twin._prediction import class_values
 from tests.checks import scikit_learn_checks
 
 
@@ -43,6 +52,46 @@ def test_probabilities_sum_to_one_and_memberships_stay(three, settings, calibrat
     assert np.abs(P - plain.predict_membership(X)).max() > 0.01
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        FuzzyTwinSVC(),
+        FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=[None], cv=3),
+        MembershipWeighted(estimator=FuzzyTwinSVC()),
+        make_pipeline(StandardScaler(), FuzzyTwinSVC()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_membership_is_no_probability(three, model):
+    """As SVC, planes have probabilities only if they were asked to be calibrated."""
+    model = clone(model).fit(*three)
+    for name in ("predict_proba", "predict_log_proba", "predict_set"):
+        assert not hasattr(model, name)
+    calibrated = model.set_params(
+        **{name: "loo" for name in model.get_params() if name.endswith("calibration")}
+    ).fit(*three)
+    np.testing.assert_allclose(calibrated.predict_proba(three[0]).sum(axis=1), 1.0)
+
+
+def test_a_missing_method_names_the_remedy(three):
+    model = FuzzyTwinSVC().fit(*three)
+    remedy = r"use predict_membership, or fit with calibration='loo'"
+    for name in ("predict_proba", "predict_log_proba"):
+        with pytest.raises(AttributeError, match=f"{name} needs probabilities.*{remedy}"):
+            getattr(model, name)
+    model.set_params(calibration="moments").fit(*three)
+    with pytest.raises(AttributeError, match=r"predict_set .*fit with calibration='loo'"):
+        model.predict_set(three[0])
+
+
+@pytest.mark.parametrize("machine", [LeastSquaresTwinSVC, TwinSVC, GEPSVC])
+def test_classic_machines_have_memberships_only(three, machine):
+    X, y = three
+    model = machine().fit(X, y)
+    assert not hasattr(model, "predict_proba")
+    np.testing.assert_array_equal(model.decision_function(X), model.predict_membership(X))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_log_loss_falls(n_classes):
     loss = {None: 0.0, "loo": 0.0, "moments": 0.0}
@@ -50,8 +99,8 @@ def test_log_loss_falls(n_classes):
         X, y = make_classification(600, 12, n_informative=6, n_classes=n_classes, random_state=seed)
         (A, a), (B, b) = halves(scale(X), y)
         for kind in loss:
-            P = FuzzyTwinSVC(calibration=kind).fit(A, a).predict_proba(B)
-            loss[kind] += log_loss(b, P)
+            model = FuzzyTwinSVC(calibration=kind).fit(A, a)
+            loss[kind] += log_loss(b, class_values(model, B))
     assert loss["loo"] < 0.97 * loss[None]
     assert loss["moments"] < 0.97 * loss[None]
 
@@ -185,10 +234,6 @@ def test_search_calibrates(three):
     np.testing.assert_allclose(search.predict_proba(X), best.predict_proba(X), atol=1e-9)
     np.testing.assert_allclose(search.predict_log_proba(X), np.log(search.predict_proba(X)))
     np.testing.assert_array_equal(search.predict_set(X, 0.8), best.predict_set(X, 0.8))
-    plain = FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=[None], cv=3, calibration=None).fit(
-        X, y
-    )
-    np.testing.assert_array_equal(plain.predict_proba(X), plain.predict_membership(X))
     np.testing.assert_array_equal(search.predict(X), best.predict(X))
 
 

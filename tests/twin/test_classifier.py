@@ -67,7 +67,6 @@ def test_predictions_agree_with_each_other(rows, planes, rule):
     assert u.shape == (150, 3)
     assert_allclose(u.sum(axis=1), 1)
     assert_array_equal(model.predict(X), model.classes_[u.argmax(axis=1)])
-    assert_array_equal(model.predict_proba(X), u)
     assert_array_equal(model.decision_function(X), u)
     delta, gamma = model.fuzzy_distance(X)
     norms = np.linalg.norm(model.coef_, axis=1)

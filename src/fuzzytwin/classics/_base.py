@@ -14,8 +14,9 @@ from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import BY_MOMENTS
 from fuzzytwin.memberships._degrees import own_moments
 from fuzzytwin.twin import _row_fit
+from fuzzytwin.twin._prediction import available_if
 from fuzzytwin.twin._settings import FitSettings
-from fuzzytwin.twin._streaming import MomentClassifier, available_if_streamable
+from fuzzytwin.twin._streaming import MomentClassifier, check_streamable
 
 
 class WeightedClassifier(MomentClassifier):
@@ -39,7 +40,7 @@ class WeightedClassifier(MomentClassifier):
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if_streamable
+    @available_if(check_streamable)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows. The planes are exactly those of one `fit` on all rows so far.
 
@@ -59,7 +60,7 @@ class WeightedClassifier(MomentClassifier):
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
-    @available_if_streamable
+    @available_if(check_streamable)
     def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Remove rows. The planes are those of one `fit` on the rows that remain.
 

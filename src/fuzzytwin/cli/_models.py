@@ -179,10 +179,11 @@ def evaluate(
 
     Rows that were used in training would give optimistic scores.
     """
-    from fuzzytwin.experiment._estimators import is_calibrated, quiet
+    from fuzzytwin.experiment._estimators import quiet
     from fuzzytwin.experiment._metrics import measure
     from fuzzytwin.experiment._rows import labelled_rows
     from fuzzytwin.experiment._words import notes
+    from fuzzytwin.twin._prediction import class_values, last_step
 
     fitted, metadata = shared.load_model(model)
     schema = shared.schema_of(metadata)
@@ -198,11 +199,13 @@ def evaluate(
             f"{', '.join(classes[:10])}. Name the column of labels with --target."
         )
     with quiet():
-        P = fitted.predict_proba(rows.X) if hasattr(fitted, "predict_proba") else None
+        classifier, X = last_step(fitted, rows.X)
+        has_values = any(hasattr(classifier, f"predict_{name}") for name in ("proba", "membership"))
+        P = class_values(classifier, X) if has_values else None
         predicted = fitted.predict(rows.X)
     score = measure(
         y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
-        groups=rows.groups, probabilities=is_calibrated(fitted[-1]),
+        groups=rows.groups, probabilities=hasattr(fitted, "predict_proba"),
     )  # fmt: skip
     score["thresholds"] = _at_thresholds(metadata.get("thresholds"), classes, P, y, rows)
     score["unknown_labels"] = sorted(set(y) - set(classes))
@@ -247,7 +250,7 @@ def explain(
     as_json: bool = o.JSON,
 ) -> None:
     """Show which columns drive the predictions."""
-    from fuzzytwin.experiment._estimators import is_calibrated, quiet
+    from fuzzytwin.experiment._estimators import quiet
     from fuzzytwin.experiment._words import notes
 
     fitted, metadata = shared.load_model(model)
@@ -272,7 +275,7 @@ def explain(
     if as_json:
         page = {"classes": [*explained, *others], "parameters": metadata.get("parameters")}
         return show.print_json(page)
-    value = "probability" if is_calibrated(fitted[-1]) else "membership"
+    value = "probability" if hasattr(fitted, "predict_proba") else "membership"
     show.explained(explained, others, limit, value)
 
 

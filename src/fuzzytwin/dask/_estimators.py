@@ -16,8 +16,9 @@ from fuzzytwin.committee._preprocessing import keep_preprocessor, without_prepro
 from fuzzytwin.core.conformal import warn_of_rare_classes
 from fuzzytwin.tables import TableSchema
 from fuzzytwin.twin import _svc as _classifier
+from fuzzytwin.twin._prediction import available_if, check_calibrated
 from fuzzytwin.twin._settings import FitSettings
-from fuzzytwin.twin._streaming import available_if_streamable
+from fuzzytwin.twin._streaming import check_streamable
 
 try:
     import dask.array as da
@@ -87,13 +88,6 @@ class _Lazy:
     def decision_function(self, X: Any) -> Any:
         """Compute scores lazily. With two classes, they are positive for ``classes_[1]``."""
         return self._lazily("decision_function", X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Predict probabilities lazily: a Dask array (n, K), or a DataFrame for a DataFrame.
-
-        For a `FuzzyTwinSVC` with ``calibration=None``, they are memberships.
-        """
-        return self._lazily("predict_proba", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the mean accuracy at once.
@@ -189,6 +183,10 @@ class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
 
     in_memory = _committee.FuzzyTwinCommittee
 
+    def predict_proba(self, X: Any) -> Any:
+        """Predict probabilities lazily: a Dask array (n, K), or a DataFrame for a DataFrame."""
+        return self._lazily("predict_proba", X)
+
     def predict_log_proba(self, X: Any) -> Any:
         """Predict logarithms of probabilities lazily, in the form of `predict_proba`."""
         return self._lazily("predict_log_proba", X)
@@ -256,7 +254,7 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
 
     in_memory = _classifier.FuzzyTwinSVC
 
-    @available_if_streamable
+    @available_if(check_streamable)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:
@@ -294,6 +292,11 @@ class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
             phi=phi,
             add_rows=add_rows,
         )
+
+    @available_if(check_calibrated)
+    def predict_proba(self, X: Any) -> Any:
+        """Predict probabilities lazily. Only with `calibration`."""
+        return self._lazily("predict_proba", X)
 
     def predict_membership(self, X: Any) -> Any:
         """Predict memberships lazily: a Dask array (n, K), or a DataFrame for a DataFrame."""

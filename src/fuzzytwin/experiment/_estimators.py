@@ -26,12 +26,6 @@ def check_streamable(settings: Settings) -> None:
             )
 
 
-def is_calibrated(model: Any) -> bool:
-    """Return whether a model gives probabilities, not memberships."""
-    committee = isinstance(model, FuzzyTwinCommittee)
-    return committee or getattr(model, "calibration", None) is not None
-
-
 def likeliest_other(shares: Array, own: int) -> int:
     """Return the class of the greatest share, other than its own."""
     others = shares.copy()

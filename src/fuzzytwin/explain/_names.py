@@ -23,15 +23,12 @@ from fuzzytwin.tables._columns import Column
 from fuzzytwin.tables._numeric import encoded_names
 from fuzzytwin.tables._preprocessor import TablePreprocessor
 from fuzzytwin.tables._schema import TableSchema
+from fuzzytwin.twin._prediction import last_step
 
 
 def opened(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the classifier at the end of a pipeline or search, and its transformed rows."""
-    model = as_pipeline(model)
-    if isinstance(model, Pipeline):
-        X = model[:-1].transform(X) if len(model) > 1 else X
-        model = model[-1]
-    return getattr(model, "best_estimator_", model), X
+    return last_step(as_pipeline(model), X)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from fuzzytwin.tables._columns import missing_column
 from fuzzytwin.tables._parse import pa
 from fuzzytwin.tables._preprocessor import encode_rows
 from fuzzytwin.tables._writer import check_out, output_style, write_tables
-from fuzzytwin.twin._prediction import PlaneClassifier, labels_by
+from fuzzytwin.twin._prediction import PlaneClassifier, class_values, labels_by, last_step
 
 # Findings that are reported for frames: cells that differ from those of training.
 NEW_CELLS = ("unknown_category", "new_missing", "absent", "unparsed")
@@ -272,21 +272,18 @@ def prediction_table(
     class_conditional: bool = False,
 ) -> Any:
     """Return a table of kept columns, labels, prediction sets and memberships or probabilities."""
-    last = model
-    while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
-        last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
-    committee = isinstance(last, FuzzyTwinCommittee)
-    if hasattr(last, "predict_membership") or committee:
-        u = model.predict_proba(X)  # memberships, unless they are calibrated
-        labels = labels_by(last, u)
+    model, X = last_step(model, X)
+    committee = isinstance(model, FuzzyTwinCommittee)
+    if hasattr(model, "predict_membership") or committee:
+        u = class_values(model, X)
+        labels = labels_by(model, u)
     else:
         u = np.empty((X.shape[0], 0))
         labels = model.predict(X)
     predicted = {"label": pa.array(labels.tolist() if labels.dtype.kind == "O" else labels)}
     if coverage is not None:
         predicted["set"] = pa.array(_sets(model, X, coverage, class_conditional))
-    calibrated = committee or getattr(last, "calibration", None) is not None
-    value = "probability" if calibrated else "membership"
+    value = "probability" if hasattr(model, "predict_proba") else "membership"
     for k in range(u.shape[1]):
         predicted[f"{value}_{model.classes_[k]}"] = pa.array(np.ascontiguousarray(u[:, k]))
     columns = {} if kept is None else {name: kept.column(name) for name in kept.schema.names}
@@ -297,9 +294,6 @@ def prediction_table(
 
 def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[str]:
     """Write the prediction set of each row as text: a|b, or JSON if a label contains a bar."""
-    if isinstance(model, Pipeline):
-        X = model[:-1].transform(X) if len(model) > 1 else X
-        model = model[-1]
     sets = model.predict_set(X, coverage, class_conditional=class_conditional)
     words = [list(map(str, model.classes_[row].tolist())) for row in sets]
     if any("|" in str(name) for name in model.classes_.tolist()):

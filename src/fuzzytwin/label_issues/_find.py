@@ -117,8 +117,7 @@ def find_label_issues(
         helps under both. About 30 reviews decide.
     estimator : classifier, default=None
         None: a `FuzzyTwinCommittee` of linear, RBF and Laplacian ridge classifiers, which has
-        leave-one-out predictions in closed form. Another `FuzzyTwinCommittee`: that one. An
-        estimator with `loo_membership`, such as `FuzzyTwinSVC`: its leave-one-out memberships. Any
+        leave-one-out predictions in closed form. Another `FuzzyTwinCommittee`: that one. Any
         other classifier with `predict_proba`: its out-of-fold probabilities in five folds. It gets
         X as it is.
     sample_weight : array-like of shape (n,), default=None
@@ -363,26 +362,13 @@ def _held_out_probabilities(
     groups: Array | None,
 ) -> _HeldOutValues:
     """Predict the classes of rows that were held out, and fit a label-noise model to them."""
-    predict = _leave_one_out if hasattr(estimator, "loo_membership") else _out_of_fold
-    probabilities, method = predict(estimator, X, classes, codes, weight, groups)
+    probabilities, method = _out_of_fold(estimator, X, classes, codes, weight, groups)
     s = np.ones(len(codes)) if weight is None else weight
     s = s / mean_weight(s, groups)
     values = _log_probabilities(probabilities, float(s.sum()))
     counted = _distinct_rows(X, codes, s, groups)
     noise = fit_noise(values, codes, s)
     return _HeldOutValues(values, noise, (values[counted], codes[counted]), method)
-
-
-def _leave_one_out(
-    estimator: Any, X: Any, classes: Array, codes: Array, weight: Array | None, groups: Any
-) -> tuple[Array, str]:
-    """Return leave-one-out memberships, and how they were computed."""
-    y = classes[codes]
-    params = {"groups": groups} if has_fit_parameter(estimator, "groups") else {}
-    fitted = clone(estimator).fit(X, y, sample_weight=weight, **params)
-    unit = "row" if groups is None else "group"
-    memberships = fitted.loo_membership(X, y, weight, groups=groups)
-    return memberships, f"{type(estimator).__name__}, leave-one-{unit}-out"
 
 
 def _out_of_fold(
@@ -394,7 +380,7 @@ def _out_of_fold(
     ):
         raise ValueError(
             f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
-            "LogisticRegression(), or None for a committee."
+            "LogisticRegression() or FuzzyTwinSVC(calibration='loo'), or None for a committee."
         )
     sizes = np.bincount(codes)
     n_folds = min(N_FOLDS, int(sizes.min()))

@@ -21,7 +21,7 @@ from fuzzytwin.committee import _committee
 from fuzzytwin.committee._fit import fit_chunks
 from fuzzytwin.committee._preprocessing import keep_preprocessor, without_preprocessor
 from fuzzytwin.twin import _svc as _classifier
-from fuzzytwin.twin._prediction import labels_by
+from fuzzytwin.twin._prediction import class_values, labels_by
 
 try:
     import pandas as pd
@@ -53,7 +53,6 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
     """Names of columns, the parameters of the estimator in memory, and persistence."""
 
     in_memory: Any = None  # the class of the same estimator for rows in memory
-    values: str  # the parameter that names the column of memberships or probabilities
     featuresCol = _param("featuresCol", "column of vectors or arrays, or list of numeric columns")
     degreeCol = _param(
         "degreeCol",
@@ -64,18 +63,19 @@ class _Shared(HasLabelCol, HasWeightCol, HasPredictionCol, MLReadable[Any], MLWr
         super().__init_subclass__()
         if cls.in_memory is None:
             return
-        has_memberships = hasattr(cls.in_memory, "predict_membership")
-        cls.values = "membershipCol" if has_memberships else "probabilityCol"
-        contents = "memberships" if has_memberships else "probabilities"
-        doc = f"column of {contents}, in the order of classes_"
-        setattr(cls, cls.values, _param(cls.values, doc))
+        columns = {"probabilityCol": "column of probabilities, in the order of classes_"}
+        if hasattr(cls.in_memory, "predict_membership"):
+            columns["membershipCol"] = "column of memberships, if there are no probabilities"
+        for name, doc in columns.items():
+            setattr(cls, name, _param(name, doc))
         for name in cls.in_memory().get_params(deep=False):
             setattr(cls, name, _param(name, f"{name} of fuzzytwin.{cls.in_memory.__name__}"))
 
     def __init__(self) -> None:
         super().__init__()
-        columns = {"featuresCol": "features", self.values: self.values.removesuffix("Col")}
-        self._setDefault(degreeCol=None, weightCol=None, **columns)
+        names = ("probabilityCol", "membershipCol")
+        columns = {name: name.removesuffix("Col") for name in names if self.hasParam(name)}
+        self._setDefault(degreeCol=None, weightCol=None, featuresCol="features", **columns)
         self._setDefault(**self.in_memory().get_params(deep=False))
 
     def setParams(self, **params: Any) -> Any:
@@ -172,7 +172,8 @@ class _Model(_Shared, Model):
         model = self.to_sklearn()
         preprocessor = getattr(model, "preprocessor_", None)
         columns = Columns(dataset, self.getOrDefault("featuresCol"), preprocessor=preprocessor)
-        names = {name: self.getOrDefault(name) for name in ("predictionCol", self.values)}
+        values = "probabilityCol" if hasattr(model, "predict_proba") else "membershipCol"
+        names = {name: self.getOrDefault(name) for name in ("predictionCol", values)}
         for name, column in names.items():
             if column in dataset.columns:
                 raise ValueError(
@@ -184,15 +185,15 @@ class _Model(_Shared, Model):
             vars(model).pop(attribute, None)
 
         def predicted(*features: pd.Series) -> pd.DataFrame:
-            u = model.predict_proba(columns.from_series(features))
+            u = class_values(model, columns.from_series(features))
             return pd.DataFrame({"values": list(u), "label": labels_by(model, u)})
 
         make_udf: Any = pandas_udf  # its type hints do not allow a variable number of columns
         udf = make_udf(predicted, f"values array<double>, label {self.label_type}")
-        struct = F.col(f"`{names[self.values]}`")
-        frame = dataset.withColumn(names[self.values], udf(*columns.features.columns()))
+        struct = F.col(f"`{names[values]}`")
+        frame = dataset.withColumn(names[values], udf(*columns.features.columns()))
         frame = frame.withColumn(names["predictionCol"], struct["label"])
-        return frame.withColumn(names[self.values], struct["values"])
+        return frame.withColumn(names[values], struct["values"])
 
 
 class FuzzyTwinSVCModel(_Model):
@@ -231,6 +232,8 @@ class FuzzyTwinSVC(_Estimator):
         Column to which `transform` writes labels, of the type of `labelCol`.
     membershipCol : str, default="membership"
         Column to which `transform` writes memberships: an array, in the order of ``classes_``.
+    probabilityCol : str, default="probability"
+        The column that a model with a `calibration` writes instead, with probabilities.
     **params
         Parameters of `fuzzytwin.FuzzyTwinSVC`, by their names. A nonlinear kernel needs an array of
         landmarks as `n_landmarks`, and a `gamma` other than "scale".

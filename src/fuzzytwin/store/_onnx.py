@@ -65,9 +65,8 @@ def to_onnx(model: Any) -> Any:
     have to be parsed before. In text columns, surrounding spaces are ignored, and markers such as
     ``NA`` are missing values.
 
-    Outputs: ``label`` and ``memberships`` (``probabilities`` for `FuzzyTwinCommittee`, ``scores``
-    for `ProximalSVC` and `LeastSquaresSVC`). The ``memberships`` of a calibrated model are
-    probabilities.
+    Outputs: ``label`` and ``memberships`` (``probabilities`` for `FuzzyTwinCommittee` and for
+    calibrated models, ``scores`` for `ProximalSVC` and `LeastSquaresSVC`).
 
     Parameters
     ----------
@@ -190,7 +189,7 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     if isinstance(model, SeparatingPlanes):
         second = "scores"
         width = 1 if width == 2 else width
-    elif isinstance(model, FuzzyTwinCommittee):
+    elif hasattr(model, "predict_proba"):
         second = "probabilities"
     kinds = {"b": types.BooleanTensorType, "f": types.DoubleTensorType}
     kinds.update(dict.fromkeys("iu", types.Int64TensorType))
@@ -339,7 +338,7 @@ def _memberships(model: Any, X: Value, f: Any) -> Any:
         a = X.graph.op("Where", a < gamma, a, a + gamma)
     pairs, planes = pair_planes(K)
     first, second = (_one_hot(planes[:, i], n_planes).T for i in (0, 1))
-    if getattr(model, "calibration", None) is not None:  # `Calibration.weighted`
+    if hasattr(model, "predict_proba"):  # `Calibration.weighted`
         limits = np.finfo(float)
         power = 1.0 if K == 2 else 3.0
         logs = np.log(_within(a, float(limits.tiny), float(limits.max)))

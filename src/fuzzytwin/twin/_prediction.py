@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._params import count_threads, set_fitted_attributes
@@ -28,6 +30,24 @@ def labels_by(model: Any, u: Array) -> Array:
     return np.asarray(model.classes_[codes])
 
 
+def last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the classifier at the end of pipelines and searches, and the rows that it gets."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        if isinstance(model, Pipeline):
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
+        else:
+            model = model.best_estimator_
+    return model, X
+
+
+def class_values(classifier: Any, X: Any) -> Array:
+    """Return probabilities (n, K), or memberships if the classifier has no probabilities."""
+    if hasattr(classifier, "predict_proba"):
+        return np.asarray(classifier.predict_proba(X))
+    return np.asarray(classifier.predict_membership(X))
+
+
 def check_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: Any) -> None:
     """Raise an error that names the row of a non-finite kernel value. X starts at row `start`."""
     if phi is None:
@@ -36,6 +56,60 @@ def check_kernel_overflow(X: Any, phi: LandmarkMap | None, start: int, names: An
         phi.kernel_values(X)
     except KernelOverflowError as error:
         raise error.located(start, names) from None
+
+
+class UnavailableError(AttributeError, ValueError):
+    """Raised by a method that needs other parameters. Its message names them.
+
+    It is an AttributeError, so that ``hasattr`` returns False.
+    """
+
+
+class available_if:
+    """Make a method available unless a function of the model and the method's name raises an error.
+
+    scikit-learn's `available_if` would hide the remedy in the cause of another error.
+    """
+
+    def __init__(self, check: Callable[[Any, str], None]) -> None:
+        self.check = check
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        """Return the method."""
+        return _Available(self.check, function)
+
+
+class _Available:
+    """A method that is available if a check passes."""
+
+    def __init__(self, check: Callable[[Any, str], None], function: Callable[..., Any]) -> None:
+        self.check = check
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.function
+        self.check(model, self.function.__name__)
+        return MethodType(self.function, model)
+
+
+def check_calibrated(model: Any, name: str) -> None:
+    """Raise an error if a model has no probabilities."""
+    if model.calibration is None:
+        raise UnavailableError(
+            f"{name} needs probabilities, which a {type(model).__name__} with calibration=None "
+            "does not have; use predict_membership, or fit with calibration='loo'."
+        )
+
+
+def check_conformal(model: Any, name: str) -> None:
+    """Raise an error if a model keeps no leave-one-out scores."""
+    if model.calibration != "loo":
+        raise UnavailableError(
+            f"{name} needs leave-one-out scores, which calibration={model.calibration!r} does not "
+            "keep; fit with calibration='loo', or use a FuzzyTwinCommittee."
+        )
 
 
 class PlaneClassifier(ClassifierMixin, BaseEstimator):
@@ -125,17 +199,12 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
 
 
 class NearestPlane(PlaneClassifier):
-    """Base class of classifiers by the nearest plane or by calibrated probabilities."""
+    """Base class of classifiers by the nearest plane."""
 
     rule: str = "distance"
-    calibration: str | None = None
-    calibration_parameters_: dict[str, Any]
 
     def predict(self, X: Any) -> Array:
-        """Predict the label of each row.
-
-        The label is the class of greatest membership or, with `calibration`, the most probable
-        class. With `calibration`, class weights count as the costs of errors.
+        """Predict the label of each row: the class of greatest membership.
 
         Parameters
         ----------
@@ -146,10 +215,6 @@ class NearestPlane(PlaneClassifier):
         -------
         ndarray of shape (n,)
         """
-        calibrated = self._calibration()
-        if calibrated is not None:
-            codes = distances.labels_of(self._weighted_proba(X, calibrated))
-            return np.asarray(self.classes_[codes])
         planes = self._scaled_planes()
         K = len(self.classes_)
 
@@ -159,7 +224,7 @@ class NearestPlane(PlaneClassifier):
         return self._by_blocks(X, planes, compute)
 
     def decision_function(self, X: Any) -> Array:
-        """Compute scores: memberships u or, with `calibration`, probabilities.
+        """Compute scores: memberships u or, with a calibration, probabilities.
 
         Class weights count as in `predict`: the greatest score is that of the label.
 
@@ -173,15 +238,17 @@ class NearestPlane(PlaneClassifier):
         ndarray of shape (n,) or (n, K)
             For two classes u_2 - u_1, in [-1, 1] and positive for ``classes_[1]``. For more, u.
         """
-        calibrated = self._calibration()
-        if calibrated is None:
-            u = self.predict_membership(X)
-        else:
-            u = self._weighted_proba(X, calibrated)
+        u = self._scores(X)
         return u[:, 1] - u[:, 0] if len(self.classes_) == 2 else u
+
+    def _scores(self, X: Any) -> Array:
+        """Compute what `decision_function` and `predict` compare, (n, K)."""
+        return self.predict_membership(X)
 
     def predict_membership(self, X: Any) -> Array:
         """Compute the membership of each row in each class. Rows sum to 1.
+
+        A membership is a ratio of distances to planes, and no probability.
 
         Parameters
         ----------
@@ -196,43 +263,6 @@ class NearestPlane(PlaneClassifier):
         K = len(self.classes_)
         u = self._by_blocks(X, planes, lambda x, z: distances.row_memberships(x, z, planes, K), K)
         return check_predicted(u)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Compute the probability of each class. Rows sum to 1.
-
-        Without a calibration these are memberships, which are not calibrated probabilities. For
-        those, set ``calibration`` (`FuzzyTwinSVC`) or wrap the model in
-        `sklearn.calibration.CalibratedClassifierCV`. Calibrated probabilities refer to the class
-        frequencies of the training rows, regardless of class weights.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        calibrated = self._calibration()
-        if calibrated is None:
-            return self.predict_membership(X)
-        return calibrated.unweighted(self._weighted_proba(X, calibrated).T).T
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Compute the logarithms of `predict_proba` (-inf for probabilities of 0).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
     def fuzzy_distance(self, X: Any) -> tuple[Array, Array]:
         """Compute the fuzzy distance (Definition 1 of the paper) of each row to each plane.
@@ -256,6 +286,68 @@ class NearestPlane(PlaneClassifier):
         """Collect the planes, scaled so that their values are the distances of `rule`."""
         return distances.unit_normals(self._planes(), self.rule)
 
+
+class CalibratedPlanes(NearestPlane):
+    """Base class of classifiers by the nearest plane that may be calibrated."""
+
+    calibration: str | None
+    calibration_parameters_: dict[str, Any]
+
+    def predict(self, X: Any) -> Array:
+        """Predict the label of each row.
+
+        The label is the class of greatest membership or, with `calibration`, the most probable
+        class. With `calibration`, class weights count as the costs of errors.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        if self._calibration() is None:
+            return super().predict(X)
+        return np.asarray(self.classes_[distances.labels_of(self._scores(X))])
+
+    @available_if(check_calibrated)
+    def predict_proba(self, X: Any) -> Array:
+        """Compute the probability of each class. Rows sum to 1. Only with `calibration`.
+
+        Probabilities refer to the class frequencies of the training rows, regardless of class
+        weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        calibrated = self._calibration()
+        assert calibrated is not None
+        return calibrated.unweighted(self._scores(X).T).T
+
+    @available_if(check_calibrated)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Compute the logarithms of `predict_proba` (-inf for probabilities of 0).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def _calibration(self) -> Calibration | None:
         """Return the calibration, or None. Raise a ValueError if its parameters have changed."""
         check_is_fitted(self)
@@ -269,8 +361,11 @@ class NearestPlane(PlaneClassifier):
                 )
         return None if parameters["calibration"] is None else Calibration.of(vars(self))
 
-    def _weighted_proba(self, X: Any, calibrated: Calibration) -> Array:
-        """Compute probabilities (n, K) of classes weighted as the planes were fitted."""
+    def _scores(self, X: Any) -> Array:
+        """Compute memberships or probabilities of classes weighted as the planes were fitted."""
+        calibrated = self._calibration()
+        if calibrated is None:
+            return self.predict_membership(X)
         planes = self._planes()
         scaled = self._scaled_planes()
         K = len(self.classes_)

@@ -19,6 +19,7 @@ from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
 from fuzzytwin.twin._grid import SCORES
 from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
+from fuzzytwin.twin._prediction import available_if, check_calibrated, check_conformal
 from fuzzytwin.twin._selection import choose_and_tabulate, pack_results, unpack_results
 from fuzzytwin.twin._settings import choose_solver
 from fuzzytwin.twin._stages import score_kernels
@@ -283,14 +284,17 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         """Compute memberships by the best estimator."""
         return self._best().predict_membership(X)
 
+    @available_if(check_calibrated)
     def predict_proba(self, X: Any) -> Array:
         """Compute probabilities by the best estimator: see `FuzzyTwinSVC.predict_proba`."""
         return self._best().predict_proba(X)
 
+    @available_if(check_calibrated)
     def predict_log_proba(self, X: Any) -> Array:
         """Compute the logarithms of `predict_proba`."""
         return self._best().predict_log_proba(X)
 
+    @available_if(check_conformal)
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import MethodType
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +29,7 @@ from fuzzytwin.twin._fit import (
     moments_of_rows,
 )
 from fuzzytwin.twin._loo import LooEvaluator, calibrate
-from fuzzytwin.twin._prediction import PlaneClassifier
+from fuzzytwin.twin._prediction import PlaneClassifier, UnavailableError, available_if
 from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
 
 # Parameters on which the moments depend. All others change only the planes.
@@ -56,47 +55,27 @@ class Fitted:
     solver: str = "moments"
 
 
-class CannotStreamError(AttributeError, ValueError):
-    """Raised if rows cannot be added: membership, solver or calibration need all rows at once.
-
-    It is also an AttributeError, so that ``hasattr(model, "partial_fit")`` returns False.
-    """
-
-
-class available_if_streamable:
-    """Make a method available only while membership, solver and calibration can stream.
-
-    scikit-learn's `available_if` would hide the remedy in the cause of another error.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self.function
-        name = self.function.__name__
-        solver = model.solver
-        if solver not in ("auto", "moments"):
-            raise CannotStreamError(
-                f"{name} needs moments, which solver={solver!r} does not keep; set solver='auto' "
-                "or solver='moments'."
-            )
-        calibration = getattr(model, "calibration", None)
-        if needs_rows(calibration):
-            raise CannotStreamError(
-                f"{name} is not available with calibration={calibration!r}, which needs all rows "
-                "at once. Set calibration='moments' or None, or fit on all rows."
-            )
-        membership = getattr(model, "membership", None)
-        if membership is not None:
-            raise CannotStreamError(
-                f"{name} is not available with membership={membership!r}, which needs all rows at "
-                "once. Set membership=None (computed degrees can be passed to partial_fit), or use "
-                "fuzzytwin.files, which reads the data twice."
-            )
-        return MethodType(self.function, model)
+def check_streamable(model: Any, name: str) -> None:
+    """Raise an error if the membership, solver or calibration of a model needs all rows at once."""
+    solver = model.solver
+    if solver not in ("auto", "moments"):
+        raise UnavailableError(
+            f"{name} needs moments, which solver={solver!r} does not keep; set solver='auto' or "
+            "solver='moments'."
+        )
+    calibration = getattr(model, "calibration", None)
+    if needs_rows(calibration):
+        raise UnavailableError(
+            f"{name} is not available with calibration={calibration!r}, which needs all rows at "
+            "once. Set calibration='moments' or None, or fit on all rows."
+        )
+    membership = getattr(model, "membership", None)
+    if membership is not None:
+        raise UnavailableError(
+            f"{name} is not available with membership={membership!r}, which needs all rows at "
+            "once. Set membership=None (computed degrees can be passed to partial_fit), or use "
+            "fuzzytwin.files, which reads the data twice."
+        )
 
 
 class MomentClassifier(PlaneClassifier):
@@ -175,7 +154,7 @@ class MomentClassifier(PlaneClassifier):
             fitted = Fitted(self.classes_, planes, moments, phi)
             return self._finish_fit(settings, fitted, forget_loss_=loss)
 
-    @available_if_streamable
+    @available_if(check_streamable)
     def merge(self, other: Any) -> Self:
         """Add the training rows of another model. The result is that of one `fit` on both tables.
 

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.conformal import prediction_sets, warn_of_rare_classes
-from fuzzytwin.twin._prediction import NearestPlane
-from fuzzytwin.twin._streaming import MomentClassifier, available_if_streamable
+from fuzzytwin.twin._prediction import CalibratedPlanes, available_if, check_conformal
+from fuzzytwin.twin._streaming import MomentClassifier, check_streamable
 
 
-class FuzzyTwinSVC(NearestPlane, MomentClassifier):
+class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
     r"""Fuzzy least-squares twin support vector machine, for two or more classes.
 
     Each class has a plane f_k(x) = w_k.x + b_k that is close to its own rows and near -1 on the
@@ -90,7 +90,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         cores. Meanwhile, BLAS is limited to one thread (to `n_jobs` from 512 columns on). Results
         do not depend on it.
     calibration : None, "loo" or "moments", default=None
-        What `predict_proba` returns: memberships (None, the paper) or calibrated probabilities.
+        How `predict_proba` gets its probabilities. None: there is no `predict_proba`, only
+        `predict_membership`, as a membership is no probability.
         "loo" fits the log odds of each pair of classes to the leave-one-out values of the planes.
         It takes two passes over the rows and the time of a few fits, needs all rows at once (so no
         `partial_fit`), and is required by `predict_set`. "moments" averages the log odds of
@@ -191,6 +192,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
     0.96
     """
 
+    conformity_scores_: Array
+
     def __init__(
         self,
         *,
@@ -267,7 +270,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         return self._fit(X, y, sample_weight, membership, groups=groups)
 
-    @available_if_streamable
+    @available_if(check_streamable)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, membership: Any = None
     ) -> Self:
@@ -290,7 +293,7 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         return self._partial_fit(X, y, classes, sample_weight, membership)
 
-    @available_if_streamable
+    @available_if(check_streamable)
     def forget(self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None) -> Self:
         """Remove rows. The planes are those of one `fit` on the rows that remain.
 
@@ -325,10 +328,11 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         """
         return self._forget(X, y, sample_weight, membership)
 
+    @available_if(check_conformal)
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:
-        r"""Predict a conformal prediction set of labels for each row.
+        r"""Predict a conformal prediction set of labels for each row. Only with calibration="loo".
 
         The nonconformity score of a row with a label is one minus the probability of the label
         (`predict_proba`). A label is in the set unless its score exceeds those of all but a share
@@ -371,12 +375,6 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
             If ``class_conditional=False``, a class is rarer than 1 - coverage, and the
             leave-one-out coverage of its rows is less than half of `coverage`.
 
-        Raises
-        ------
-        ValueError
-            If the model was not fitted by `fit` with ``calibration="loo"``, which keeps the scores
-            of the training rows.
-
         Examples
         --------
         >>> from sklearn.datasets import load_iris
@@ -390,14 +388,8 @@ class FuzzyTwinSVC(NearestPlane, MomentClassifier):
         >>> round(float(sets[range(75), y[1::2]].mean()), 2)  # share of sets that hold the label
         0.93
         """
-        calibrated = self._calibration()
-        if calibrated is None or calibrated.conformity_scores is None:
-            raise ValueError(
-                f"predict_set needs leave-one-out scores, which calibration={self.calibration!r} "
-                "does not keep; fit with calibration='loo', or use a FuzzyTwinCommittee."
-            )
-        scores = calibrated.conformity_scores
         P = self.predict_proba(X)
+        scores = self.conformity_scores_
         sets = prediction_sets(scores, P, coverage, class_conditional=class_conditional)
         if not class_conditional:
             warn_of_rare_classes(scores, self.classes_, coverage)
