@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from fuzzytwin import files, store
-from tests.cli.helpers import some, table
+from tests.cli.helpers import QUICK, some, table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -28,3 +28,16 @@ def test_outputs_of_a_private_table_are_private(run, folder):
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert len(modes) == 9
     assert set(modes.values()) == {0o600}, modes
+
+
+@pytest.mark.parametrize(
+    ("folder_name", "model"),
+    [("parts", "parts.skops"), ("visits.2024", "visits.2024.skops"), (".", "here.skops")],
+)
+def test_the_model_of_a_folder_has_its_whole_name(run, folder, monkeypatch, folder_name, model):
+    (folder / "here").mkdir()
+    monkeypatch.chdir("here")
+    os.makedirs(folder_name, exist_ok=True)
+    table(f"{folder_name}/a.csv", **some())
+    run("train", folder_name, "--target", "y", *QUICK)
+    assert os.path.exists(model)

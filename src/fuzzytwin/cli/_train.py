@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,11 +49,10 @@ def train(
     from fuzzytwin._utils.files import atomic_write
     from fuzzytwin.experiment import Experiment
     from fuzzytwin.experiment._rows import Settings
-    from fuzzytwin.tables._formats import ENDINGS
+    from fuzzytwin.tables._formats import without_ending
 
     if out is None:
-        ending = max((e for e in ENDINGS if data.name.lower().endswith(e)), key=len, default=" ")
-        out = Path(f"{data.name[: -len(ending)] or 'model'}.skops")
+        out = Path(f"{without_ending(os.path.abspath(data)) or 'model'}.skops")
     settings = Settings(
         target=target, noise=noise, class_weight=_class_weight(class_weight), weight=weight,
         degree=degree, groups=groups, id=id_column, folds=folds, seed=seed, **table,
