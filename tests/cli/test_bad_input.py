@@ -321,3 +321,22 @@ def test_without_typer():
     assert done.returncode == 1
     assert done.stderr.startswith("error: fuzzytwin needs typer ")
     assert done.stderr.endswith('[cli]"\n')
+
+
+HOSTILE = "\x1b]0;title\x07\x9b2J\u202e"
+
+
+def test_text_of_a_table_does_not_control_the_terminal(capsys):
+    columns = {f"{name}{HOSTILE}": list(values) for name, values in some().items()}
+    columns[f"y{HOSTILE}"] = [f"{label}{HOSTILE}" for label in columns[f"y{HOSTILE}"]]
+    columns[f"n{HOSTILE}"] = [f"{i}{HOSTILE}" for i in range(60)]
+    data = table("t.csv", **columns)
+    words = ["--target", f"y{HOSTILE}", "--id", f"n{HOSTILE}"]
+    for command in (
+        ["label-issues", data, *words], ["train", data, *words, *QUICK],
+        ["evaluate", "t.skops", data], ["explain", "t.skops"], ["info", "t.skops"],
+    ):  # fmt: skip
+        assert cli.run(command) == 0
+        shown = "".join(capsys.readouterr())
+        assert "?" in shown
+        assert all(c.isprintable() or c == "\n" for c in shown), command

@@ -38,8 +38,19 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + others
 
 
+def printable(text: str) -> str:
+    r"""Replace characters that could control a terminal, except tabs and line ends.
+
+    >>> printable("\x1b]0;title\x07 \u202eab\n")
+    '?]0;title? ?ab\n'
+    """
+    kept = (c if c.isprintable() or c in "\t\n" else " " if c.isspace() else "?" for c in text)
+    return "".join(kept)
+
+
 def wrapped(text: str, stream: TextIO) -> str:
-    """Break a line between words if it goes to a terminal; a log file keeps one line."""
+    """Return a line as printable text, broken between words if it goes to a terminal."""
+    text = printable(text)
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns

@@ -93,9 +93,7 @@ def _print_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 def _print_error(text: str, code: int) -> int:
-    # Text from a file must not control the terminal.
-    line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
-    lines = wrapped(f"error: {line}", sys.stderr)
+    lines = wrapped(f"error: {' '.join(text.split())}", sys.stderr)
     if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         lines = lines.replace("error:", "\x1b[31merror:\x1b[0m", 1)
     print(lines, file=sys.stderr)

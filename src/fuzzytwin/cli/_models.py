@@ -47,7 +47,7 @@ def predict(
     Prediction sets need --coverage. Twin SVMs that were saved from Python without calibration give
     memberships instead of probabilities.
     """
-    from fuzzytwin._utils.text import count
+    from fuzzytwin._utils.text import count, printable
     from fuzzytwin.experiment._estimators import quiet
     from fuzzytwin.experiment._words import notes
     from fuzzytwin.files._predict import predict_table
@@ -130,7 +130,8 @@ def predict(
                 if as_json:
                     records += table.to_pylist()
                 else:
-                    sys.stdout.write(as_csv(table, header=not rows, **text_style(reader)))
+                    text = as_csv(table, header=not rows, **text_style(reader))
+                    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
                 rows += table.num_rows
     if n_empty:
         is_are = "is" if n_empty == 1 else "are"

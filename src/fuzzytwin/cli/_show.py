@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzzytwin._utils.extras import EXTRAS, extras, install_command, versions
-from fuzzytwin._utils.text import count, cut, decimals, listed
+from fuzzytwin._utils.text import count, cut, decimals, listed, printable
 
 if TYPE_CHECKING:
     from fuzzytwin.experiment import Experiment
@@ -38,26 +38,29 @@ def echo(*lines: str) -> None:
     """Print lines, which may contain markup. Escape names from tables with `short`."""
     screen = new_console()
     for line in lines:
-        screen.print(line)
+        screen.print(printable(line))
 
 
 def table(
     heads: Sequence[str],
     rows: Iterable[Sequence[str]],
-    title: str | None = None,
+    title: str = "",
     tight: bool = False,
 ) -> None:
     """Print a table. Columns whose heading ends in ">" are aligned to the right."""
     from rich import box
     from rich.table import Table
 
-    grid = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold",
-                 show_edge=False, pad_edge=False, show_header=any(heads),
-                 padding=(0, 1, 0, 0) if tight else (0, 1))  # fmt: skip
+    grid = Table(
+        box=box.SIMPLE_HEAD, title=printable(title), title_justify="left", title_style="bold",
+        show_edge=False, pad_edge=False, show_header=any(heads),
+        padding=(0, 1, 0, 0) if tight else (0, 1),
+    )  # fmt: skip
     for head in heads:
-        grid.add_column(head.rstrip(">"), justify="right" if head.endswith(">") else "left")
+        justify: Any = "right" if head.endswith(">") else "left"
+        grid.add_column(printable(head.rstrip(">")), justify=justify)
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*map(printable, row))
     new_console().print(grid)
 
 

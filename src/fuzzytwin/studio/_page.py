@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nicegui import ui
 
+from fuzzytwin._utils.text import printable, wrapped
 from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.studio._data import StudioTable
 from fuzzytwin.studio._export import export_file
@@ -127,11 +128,11 @@ def start(
     print(f"Reading {data} and looking for label issues ...", flush=True)
     table = StudioTable(str(data), settings, sample, show)
     for note in table.studio_notes:
-        print(f"note: {note}.", file=sys.stderr, flush=True)
+        print(wrapped(f"note: {note}.", sys.stderr), file=sys.stderr, flush=True)
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(open_journal(table))
         session = Session(table, journal)
-        notes = "".join(f"{note}\n" for note in session.history.journal_notes)
+        notes = "".join(f"{printable(note)}\n" for note in session.history.journal_notes)
         pages: list[Page] = []
 
         def ready(address: str) -> None:
