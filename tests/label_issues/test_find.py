@@ -9,7 +9,15 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn import config_context
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_blobs,
+    make_classification,
+)
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -19,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
 from fuzzytwin.label_issues import LabelIssueDisplay, LabelIssueReport, find_label_issues
-from fuzzytwin.tables import TableWarning
+from fuzzytwin.tables import TablePreprocessor, TableWarning
 from tests.label_errors import few_rows_with_much_noise
 
 
@@ -636,6 +644,65 @@ def test_the_order_of_rows_of_a_frame_changes_nothing():
 def test_no_rows_are_refused():
     with pytest.raises(ValueError, match="y is empty"):
         find_label_issues(np.empty((0, 2)), [])
+
+
+# Other classifiers
+
+
+def noisy_table(n=110):
+    X, y = make_classification(n, 6, flip_y=0.15, random_state=0)
+    return X, y, np.random.default_rng(1).permutation(n)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix, pd.DataFrame])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_folds_of_other_classifiers_do_not_depend_on_the_order_of_rows(convert, grouped):
+    X, y, order = noisy_table()
+    groups = np.arange(110) // 3 if grouped else None
+    forest = RandomForestClassifier(20, random_state=0)
+    for estimator in (LogisticRegression(), forest):
+        report = find_label_issues(convert(X), y, estimator=estimator, groups=groups)
+        moved_groups = groups[order] if grouped else None
+        moved = find_label_issues(
+            convert(X[order]), y[order], estimator=estimator, groups=moved_groups
+        )
+        np.testing.assert_allclose(moved.label_quality, report.label_quality[order], atol=1e-9)
+        np.testing.assert_array_equal(moved.is_label_issue, report.is_label_issue[order])
+
+
+def test_folds_of_other_classifiers_do_not_depend_on_the_order_of_columns_of_text():
+    frame, y = labelled_frame()
+    model = make_pipeline(TablePreprocessor(), LogisticRegression())
+    quality = find_label_issues(frame, y, estimator=model).label_quality
+    columns = ["town", "dose", "age"]
+    moved = find_label_issues(frame[columns][::-1], y[::-1], estimator=model).label_quality
+    np.testing.assert_allclose(moved[::-1], quality, atol=1e-9)
+
+
+def test_a_weight_of_another_classifier_is_that_of_copies_and_0_is_no_row():
+    X, y, order = noisy_table()
+    estimator = LogisticRegression()
+    weight = order % 4
+    copies = np.repeat(np.arange(110), weight)
+    weighted = find_label_issues(X, y, estimator=estimator, sample_weight=weight)
+    repeated = find_label_issues(X[copies], y[copies], estimator=estimator, groups=copies)
+    np.testing.assert_allclose(weighted.label_quality[copies], repeated.label_quality, atol=1e-9)
+
+
+def test_equal_rows_have_equal_quality_and_need_not_be_in_one_fold():
+    X, y, _ = noisy_table(220)
+    table = np.column_stack([np.digitize(X[:, 0], [0]), np.digitize(X[:, 1], [0])]).astype(float)
+    order = np.random.default_rng(0).permutation(220)
+    report = find_label_issues(table, y, estimator=LogisticRegression())
+    moved = find_label_issues(table[order], y[order], estimator=LogisticRegression())
+    np.testing.assert_allclose(moved.label_quality, report.label_quality[order], atol=1e-9)
+    assert len(np.unique(report.label_quality.round(9))) == 8  # of two columns and the label
+
+
+def test_groups_that_leave_one_class_in_a_fold_are_refused():
+    X, y, _ = noisy_table(18)
+    with pytest.raises(ValueError, match="only one class is left, because the rows of a group"):
+        find_label_issues(X, y, estimator=LogisticRegression(), groups=y)
 
 
 # What newcomers hand in

@@ -47,7 +47,7 @@ from fuzzytwin.committee._members import (
 )
 from fuzzytwin.committee._stacking import fit_stacking
 from fuzzytwin.core.blocks import row_slices
-from fuzzytwin.core.hashing import content_folds, hash64, rank_hashes
+from fuzzytwin.core.hashing import assign_folds, group_sums, hash64, rank_hashes
 
 MAX_LEAVES = 12
 MAX_BINS = 255
@@ -346,7 +346,7 @@ def _out_of_fold_proba(
     Return None if all rows of a class are in one fold.
     """
     n, K = problem.Y.shape
-    folds = content_folds(X, problem.codes, problem.groups, n_folds)
+    folds = _content_folds(X, problem.codes, problem.groups, n_folds)
     P = np.zeros((len(rounds), n, K))
     for fold in range(n_folds):
         test = folds == fold
@@ -356,6 +356,21 @@ def _out_of_fold_proba(
         fitted = clone(trees).fit(X[train], problem.codes[train], problem.s[train])
         P[:, test] = fitted.staged_proba(X[test], rounds)
     return P
+
+
+def _content_folds(X: Array, codes: Array, groups: Array | None, n_folds: int) -> Array:
+    """Assign the rows of each class to folds by a hash of their content.
+
+    Duplicates stay together, and so do groups.
+    """
+    keys = rank_hashes(X)[0]
+    codes = codes.astype(np.uint64)
+    if groups is not None:
+        keys = group_sums(keys, groups)[groups]
+        first_code = np.full(len(keys), codes.max())  # a group counts for the first of its classes
+        np.minimum.at(first_code, groups, codes)
+        codes = first_code[groups]
+    return assign_folds(keys, n_folds, codes)
 
 
 def _gain(F: Array, P: Array, problem: RidgeProblem) -> float:

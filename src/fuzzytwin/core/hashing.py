@@ -126,21 +126,6 @@ def assign_folds(keys: Array, n_folds: int, codes: Array | None = None) -> Array
     return np.asarray(rank_in_class % n_folds)[inverse.ravel()]
 
 
-def content_folds(X: Any, codes: Array, groups: Array | None, n_folds: int) -> Array:
-    """Assign the rows of each class to folds by a hash of their content.
-
-    Duplicates stay together, and so do groups.
-    """
-    keys = row_hashes(X) if sparse.issparse(X) else rank_hashes(np.asarray(X))[0]
-    codes = codes.astype(np.uint64)
-    if groups is not None:
-        keys = group_sums(keys, groups)[groups]
-        first_code = np.full(len(keys), codes.max())  # a group counts for the first of its classes
-        np.minimum.at(first_code, groups, codes)
-        codes = first_code[groups]
-    return assign_folds(keys, n_folds, codes)
-
-
 def break_ties(keys: Array, label: Array, weight: Array) -> Array:
     """Give duplicates in a chunk different keys, so that they are sampled independently.
 

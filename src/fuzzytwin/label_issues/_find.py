@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import has_fit_parameter
@@ -32,7 +33,14 @@ from fuzzytwin.committee._fit import fit_rows
 from fuzzytwin.committee._members import CommitteeMember
 from fuzzytwin.committee._noise import NORMAL_95, NoiseModel, fit_noise, rows_to_flag
 from fuzzytwin.committee._preprocessing import columns_of, fit_preprocessor, is_numeric
-from fuzzytwin.core.hashing import copies_in_groups
+from fuzzytwin.core.hashing import (
+    assign_folds,
+    break_ties,
+    copies_in_groups,
+    group_sums,
+    rank_hashes,
+    row_hashes,
+)
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.label_issues._annotators import (
     check_several_annotators,
@@ -118,8 +126,8 @@ def find_label_issues(
     estimator : classifier, default=None
         None: a `FuzzyTwinCommittee` of linear, RBF and Laplacian ridge classifiers, which has
         leave-one-out predictions in closed form. Another `FuzzyTwinCommittee`: that one. Any
-        other classifier with `predict_proba`: its out-of-fold probabilities in five folds. It gets
-        X as it is.
+        other classifier with `predict_proba`: its out-of-fold probabilities in five folds, which
+        depend on the content of the rows, not on their order. It gets X as it is.
     sample_weight : array-like of shape (n,), default=None
         Importance of each row for the fit, its votes included. A row is held out with its full
         weight, and a common factor of all weights changes nothing. Rows of weight 0 are scored too,
@@ -382,27 +390,81 @@ def _out_of_fold(
             f"estimator={estimator!r} is not a classifier with predict_proba; give one, such as "
             "LogisticRegression() or FuzzyTwinSVC(calibration='loo'), or None for a committee."
         )
-    sizes = np.bincount(codes)
+    s = np.ones(len(codes)) if weight is None else weight
+    used = np.flatnonzero(s)
+    sizes = np.bincount(codes[used])
     n_folds = min(N_FOLDS, int(sizes.min()))
     if n_folds < 2:
         raise ValueError(
             f"class {classes[int(sizes.argmin())]} has one row, but out-of-fold predictions need "
             "two; add rows, or leave the class out."
         )
-    folds = StratifiedKFold if groups is None else StratifiedGroupKFold
+    keys = _content_keys(X, used)
+    groups = None if groups is None else groups[used]
+    folds = np.zeros(len(codes), dtype=np.intp)  # rows of weight 0 are predicted with the first one
+    folds[used], equal = _content_folds(keys, codes[used], s[used], groups, n_folds)
+    by_content = used[np.lexsort((s[used], codes[used], keys))]
+    splits = []
+    for fold in np.unique(folds):
+        train = by_content[folds[by_content] != fold]
+        if len(np.unique(codes[train])) < 2:
+            raise ValueError(
+                f"without one of {n_folds} folds, only one class is left, because the rows of a "
+                "group are held out together; give more groups of each class."
+            )
+        splits.append((train, np.flatnonzero(folds == fold)))
     params = _weights_for(estimator, weight)
     with warnings.catch_warnings(), config_context(enable_metadata_routing=False):
         warnings.filterwarnings("ignore", "Number of classes in training fold")
-        probabilities = cross_val_predict(
-            estimator,
-            X,
-            classes[codes],
-            groups=groups,
-            cv=folds(n_folds, shuffle=True, random_state=0),
-            method="predict_proba",
-            params=params,
+        P = cross_val_predict(
+            estimator, X, classes[codes], cv=splits, method="predict_proba", params=params
         )
-    return np.asarray(probabilities), f"{type(estimator).__name__}, out of {n_folds} folds"
+    P = np.asarray(P)
+    # Which of several equal rows is in which fold is arbitrary, so they share a mean.
+    means = np.stack([np.bincount(equal, p) for p in P[used].T], axis=1)
+    P[used] = (means / np.bincount(equal)[:, None])[equal]
+    return P, f"{type(estimator).__name__}, out of {n_folds} folds"
+
+
+def _content_folds(
+    keys: Array, codes: Array, weight: Array, groups: Array | None, n_folds: int
+) -> tuple[Array, Array]:
+    """Assign rows to folds by their content. Also return the number of each set of equal rows.
+
+    Classes are spread evenly over the folds. Groups stay together, and equal rows do not.
+    """
+    unit = np.arange(len(keys)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    unit_key = group_sums(keys, unit)
+    first_code = np.full(len(unit_key), codes.max())  # a group counts for the first of its classes
+    np.minimum.at(first_code, unit, codes)
+    unique_key = break_ties(unit_key, first_code, np.bincount(unit, weight))
+    folds = assign_folds(unique_key, n_folds, first_code)[unit]
+    content = np.column_stack([unit_key[unit], keys, codes.astype(np.uint64), weight.view("u8")])
+    return folds, np.unique(content, axis=0, return_inverse=True)[1].ravel()
+
+
+def _content_keys(X: Any, used: Array) -> Array:
+    """Hash the used rows: dense ones by the ranks of their cells, in any order of columns."""
+    if sparse.issparse(X):
+        return row_hashes(canonical(X.tocsr())[used])
+    cells = np.asarray(X, dtype=None if is_numeric(X) else object)
+    ranks = np.column_stack([_ranks(column) for column in cells.reshape(len(cells), -1).T])[used]
+    # Keys are those of distinct rows, as copies would change the keys of columns. If columns can be
+    # exchanged without a change, rows have equal keys, which their values in this order separate.
+    values, first, inverse = np.unique(row_hashes(ranks), return_index=True, return_inverse=True)
+    keys = rank_hashes(ranks[first])[0]
+    return break_ties(keys, values, np.ones(len(keys)))[inverse.ravel()]
+
+
+def _ranks(column: Array) -> Array:
+    """Return the ranks of the numbers of a column, or of its cells as text."""
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        texts = list(map(str, column))
+        rank = {text: i for i, text in enumerate(sorted(set(texts)))}
+        return np.array([rank[text] for text in texts])
+    return np.unique(values, return_inverse=True)[1].ravel()
 
 
 def _weights_for(estimator: Any, weight: Array | None) -> dict[str, Array]:
