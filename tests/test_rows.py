@@ -1,6 +1,7 @@
 """Labels, weights and groups are read alike by every estimator and by `find_label_issues`."""
 
 import datetime
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -27,6 +28,7 @@ from fuzzytwin import (
     TwinSVC,
     find_label_issues,
 )
+from fuzzytwin.tables import TableWarning
 
 RNG = np.random.default_rng(0)
 Y = np.arange(40) % 2
@@ -260,3 +262,48 @@ def test_predict_refuses_a_dict_of_columns_and_complex_numbers(model):
         model.predict(dict(frame))
     with pytest.raises(ValueError, match="column 'b' of X holds complex numbers"):
         model.predict(frame.assign(b=1j))
+
+
+FITS_OF_TABLES = {
+    "committee": COMMITTEE.fit,
+    "find_label_issues": find_label_issues,
+    "preprocessor": TablePreprocessor().fit,
+}
+
+
+@pytest.mark.parametrize("fit", FITS_OF_TABLES.values(), ids=FITS_OF_TABLES)
+def test_the_remedy_of_a_number_that_may_be_missing_helps_every_function(fit):
+    table = messy().assign(c=X[:, 0], d=X[:, 1])
+    table.loc[::8, ["a", "b", "c"]] = -999
+    table.loc[::8, "d"] = -99
+    with pytest.warns(TableWarning, match="holds -999? in 5 cells") as caught:
+        fit(table, Y)
+    assert len(caught) == 2
+    message = str(caught[0].message)
+    assert message.startswith("column 'a' holds -999 in 5 cells, far from all other numbers")
+    assert message.endswith("or use NaN instead of -999. Also 2 more columns: b, c.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(table.replace([-999, -99], np.nan), Y)
+
+
+@pytest.mark.parametrize("model", [COMMITTEE, make_pipeline(TablePreprocessor(), FuzzyTwinSVC())])
+@pytest.mark.parametrize("column", ["a", "ward", "smoker"])
+def test_the_remedy_of_a_missing_column_helps_a_fitted_model(model, column):
+    table = messy()
+    model.fit(table, Y)
+    absent = table.drop(columns=column)
+    with pytest.raises(ValueError, match=f"missing values: add an empty column '{column}'"):
+        model.predict(absent)
+    with pytest.warns(TableWarning, match=f"'{column}': 40 cells are missing"):
+        found = model.predict(absent.assign(**{column: np.nan}))
+    gaps = table.astype({column: object}).assign(**{column: None})
+    np.testing.assert_array_equal(found, model.predict(gaps))
+
+
+@pytest.mark.parametrize("fit", FITS_OF_TABLES.values(), ids=FITS_OF_TABLES)
+def test_the_remedy_of_a_column_that_cannot_be_used_helps_every_function(fit):
+    table = messy().assign(a=np.inf)
+    with pytest.raises(ValueError, match=r"leave it out: TablePreprocessor\(drop=\['a'\]\)"):
+        fit(table, Y)
+    fit(TablePreprocessor(drop=["a"]).fit_transform(table), Y)

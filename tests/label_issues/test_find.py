@@ -755,8 +755,10 @@ def test_votes_that_are_still_features_get_a_warning():
     votes.loc[:5, "ann_1"] = None
     with pytest.warns(TableWarning) as caught:
         find_label_issues(frame.join(votes), votes=votes)
-    named = [re.search(r"columns='(\w+)'", str(warning.message))[1] for warning in caught]
-    assert named == ["ann_0", "ann_1", "ann_2"]
+    assert len(caught) == 1
+    assert str(caught[0].message).endswith(
+        "X.drop(columns='ann_0'). Also 2 more columns: ann_1, ann_2."
+    )
     by_name = find_label_issues(frame.join(votes), votes=list(votes.columns))
     by_value = find_label_issues(frame, votes=votes)
     np.testing.assert_array_equal(by_name.posterior, by_value.posterior)

@@ -82,14 +82,19 @@ def test_codes_of_digits_are_categories_and_noted():
     codes = [f"{1000 + 7 * (i % 25):05d}" for i in range(200)]
     column = judged(codes)
     assert (column.kind, column.categories[0]) == ("category", "01000")
-    assert column.note == "a code, as 01000 begins with a zero; numeric=['x'] reads numbers"
+    assert (
+        column.note
+        == "a code, as 01000 begins with a zero; TablePreprocessor(numeric=['x']) reads numbers"
+    )
     assert judged(codes, numeric=("x",)).kind == "number"
     named = judged([f"{i:05d}" for i in range(200)])
     assert named.kind == "id"
     assert "begins with a zero" in named.note
     slips = judged([*map(str, range(300)), "05"])
     assert slips.kind == "number"
-    assert slips.note == "1 begin with zeros, such as 05; category=['x'] keeps them"
+    assert (
+        slips.note == "1 begin with zeros, such as 05; TablePreprocessor(category=['x']) keeps them"
+    )
 
 
 def test_codes_of_digits_are_no_numbers_in_streams(tmp_path):

@@ -73,7 +73,7 @@ def test_whole_numbers_are_numbers_however_few_and_codes_are_declared(n):
     assert kinds(frame, category=["cp"])["cp"] == "category"
     assert kinds(frame.astype({"cp": "category"}))["cp"] == "category"
     columns = TablePreprocessor().fit(frame).columns_
-    noted = "4 different whole numbers; if they are codes, set category=['cp']"
+    noted = "4 different whole numbers; if they are codes, use TablePreprocessor(category=['cp'])"
     assert columns[0].note == (noted if n >= 40 else "")
 
 

@@ -73,7 +73,7 @@ def test_a_sentinel_in_few_of_many_cells_is_named(mark, cells):
         values[rng.choice(4190, cells, replace=False)] = mark
         (notice,) = described(name, values)
         assert notice.startswith(f"column {name!r} holds {mark} in {cells} cells, far from all")
-        assert notice.endswith(f"or set missing=['{mark}']")
+        assert notice.endswith(f"or use NaN instead of {mark}")
 
 
 def test_neighbouring_and_several_sentinels_are_named():
@@ -173,5 +173,5 @@ def test_values_of_a_date_are_counted_without_gaps():
     assert (day.kind, day.distinct, day.missing) == ("date", 39, 1)
     assert (code.kind, code.note) == (
         "number",
-        "4 different whole numbers; if they are codes, set category=['code']",
+        "4 different whole numbers; if they are codes, use TablePreprocessor(category=['code'])",
     )

@@ -166,7 +166,10 @@ def test_a_saved_pipeline_comes_back(tmp_path):
     [
         ({"drop": "ward"}, "drop='ward' is a string; give a list: ['ward']."),
         ({"numeric": ["wards"]}, "numeric=['wards'] names 'wards', which is not a column of X"),
-        ({"numeric": ["ward"]}, "holds no finite numbers; numeric=['ward'] cannot be used for it"),
+        (
+            {"numeric": ["ward"]},
+            "holds no finite numbers; TablePreprocessor(numeric=['ward']) cannot be used for it",
+        ),
         ({"decimal": ";"}, "decimal=';' is unknown"),
     ],
 )
@@ -187,7 +190,8 @@ def test_infinite_numbers_are_refused_by_the_name_of_the_parameter():
     frame = pd.DataFrame({"a": [0.5, 1.5, 2.5, 4.0]})
     fitted = TablePreprocessor().fit(frame)
     for call in (fitted.transform, TablePreprocessor().fit):
-        with pytest.raises(ValueError, match=r"column 'a' .*infinite numbers; .*: drop=\['a'\]\."):
+        remedy = r"TablePreprocessor\(drop=\['a'\]\)\."
+        with pytest.raises(ValueError, match=f"column 'a' .*infinite numbers; .*: {remedy}"):
             call(frame.replace({4.0: np.inf}))
 
 
@@ -240,7 +244,7 @@ def test_fit_warns_of_numbers_that_stand_for_missing_values():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(50, 5, 400), "b": rng.normal(size=400)})
     frame.loc[::40, "a"] = -999
-    expected = r"column 'a' holds -999 in 10 cells, .* or set missing=\['-999'\]\."
+    expected = r"column 'a' holds -999 in 10 cells, .* or use NaN instead of -999\."
     with pytest.warns(UserWarning, match=expected):
         TablePreprocessor().fit(frame)
     marked = TablePreprocessor(missing=["-999"]).fit(frame)  # without a warning

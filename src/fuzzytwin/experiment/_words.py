@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from fuzzytwin._utils.text import count, cut_middle, listed
+from fuzzytwin._utils.text import count, cut_middle
 from fuzzytwin.tables import Finding, describe
-from fuzzytwin.tables._findings import ABOUT_CELLS, describe_all
+from fuzzytwin.tables._findings import describe_all, describe_together
 
 # Messages of the findings of an experiment. `fuzzytwin.tables` has those of tables.
 TEMPLATES = {
@@ -53,30 +52,7 @@ def notes(findings: Iterable[Finding]) -> list[str]:
     >>> notes([Finding("new_missing", f"x_{j}", missing) for j in range(40)])[0]
     '40 columns (x_0, x_1, x_2 and 37 more): 40 cells are missing (none in training), ...
     """
-    groups: dict[tuple[Any, ...], list[Finding]] = {}
-    for number, finding in enumerate(findings):
-        values = finding.values
-        key = (finding.code, values.get("filled"), values.get("word"))
-        alone = () if finding.column else (number,)
-        groups.setdefault((*key, *alone), []).append(finding)
-    described = []
-    for group in groups.values():
-        if len(group) < MIN_GROUPED:
-            described += [note(finding) for finding in group]
-        else:
-            described.append(_shared_note(group))
-    return described
-
-
-def _shared_note(group: list[Finding]) -> str:
-    """Describe findings of one kind: all columns together, or the first and the other names."""
-    first = group[0]
-    names = [finding.column for finding in group]
-    if first.code in ABOUT_CELLS:
-        total = {"count": sum(finding.values.get("count", 0) for finding in group)}
-        text = describe(replace(first, values={**first.values, **total}), command_option)
-        return f"{len(names):,} columns ({listed(names)}): {text}"
-    return f"{note(first)}. Also {len(names) - 1:,} more columns: {listed(names[1:])}"
+    return describe_together(findings, command_option, note, MIN_GROUPED)
 
 
 def note(finding: Finding) -> str:

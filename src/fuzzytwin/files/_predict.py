@@ -14,7 +14,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fuzzytwin._utils.extras import import_optional
-from fuzzytwin._utils.notices import warn_user
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._preprocessing import as_pipeline
 from fuzzytwin.files._chunks import Batch, Selection, Source
@@ -26,11 +25,10 @@ from fuzzytwin.tables import (
     TablePreprocessor,
     TableReader,
     TableSchema,
-    TableWarning,
-    describe,
     read_table,
 )
 from fuzzytwin.tables._columns import missing_column
+from fuzzytwin.tables._findings import warn_of
 from fuzzytwin.tables._parse import pa
 from fuzzytwin.tables._preprocessor import encode_rows
 from fuzzytwin.tables._writer import check_out, output_style, write_tables
@@ -132,9 +130,8 @@ def predict(
         n_written = write_tables(
             out, predicted.tables, overwrite, "labelled", reader.n_rows, progress, **style
         )
-        for finding in predicted.issues.findings():
-            if reader.paths or finding.code in NEW_CELLS:
-                warn_user(f"{describe(finding, full=True)}.", TableWarning)
+        found = predicted.issues.findings()
+        warn_of(finding for finding in found if reader.paths or finding.code in NEW_CELLS)
         return n_written
     opened, tables = _label_batches(model, source, features, keep, table_schema, batch_rows, sheet)
     opened.check_output(out)

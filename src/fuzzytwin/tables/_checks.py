@@ -14,7 +14,7 @@ from fuzzytwin._rows import is_missing
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._findings import Finding, TableWarning, describe, spelling_key
+from fuzzytwin.tables._findings import Finding, TableWarning, spelling_key, warn_of
 from fuzzytwin.tables._infer import FEW
 from fuzzytwin.tables._parse import EXACT
 from fuzzytwin.tables._schema import TableSchema
@@ -63,8 +63,7 @@ def warn_of_findings(X: Any, findings: list[Finding]) -> None:
     def option(_: str, column: str) -> str:
         return f"X.drop(columns={names[column]!r})"
 
-    for finding in findings:
-        warn_user(f"{describe(finding, option, full=True)}.", TableWarning)
+    warn_of(findings, option)
 
 
 def warn_of_row_names(columns: Iterable[Column], remedy: str) -> None:

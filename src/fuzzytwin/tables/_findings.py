@@ -7,8 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fuzzytwin._utils.notices import warn_user
+from fuzzytwin._utils.text import count
+from fuzzytwin._utils.text import listed as listed_names
 
 # Writes a parameter and its value: ("drop", "age") -> "drop=['age']".
 Option = Callable[[str, str], str]
@@ -28,7 +32,7 @@ TEMPLATES = {
     "id_like": "looks like an ID ({example}), not used; {category} keeps it",
     "date": "dates such as {example}, not used; {numeric} reads days",
     "many_values": "more than {limit:,} different texts, not used; {category} keeps it",
-    "few_integers": "{count} different whole numbers; if they are codes, set {category}",
+    "few_integers": "{count} different whole numbers; if they are codes, use {category}",
     "brackets": "limits such as {example}, taken as categories; {numeric} reads numbers",
     "leading_zero_code": "a code, as {example} begins with a zero; {numeric} reads numbers",
     "leading_zeros": "{count:,} begin with zeros, such as {example}; {category} keeps them",
@@ -52,7 +56,7 @@ TEMPLATES = {
     # What a reader should check
     "sentinel": (
         "holds {word} in {count:,} cells, far from all other numbers: if it stands for a missing "
-        "value, leave these cells empty, or set {missing}"
+        "value, leave these cells empty or use {missing}"
     ),
     "unique_integers": (
         "is a unique integer in every row, such as {example}: if it is an ID, leave it out: {drop}"
@@ -158,22 +162,25 @@ class Finding:
 
 
 _PYTHON = {
-    "allow_missing": "TablePreprocessor(allow_missing=True)",
     "stream": "fuzzytwin.files to read batches",
     "all_rows": "infer the schema from all of them",
 }
 
 
 def python_option(name: str, value: str) -> str:
-    """Write a parameter of `TablePreprocessor`, or of a function that trains on a table.
+    """Write a remedy in Python that helps whichever function was called.
 
     >>> python_option("drop", "age"), python_option("groups", "patient")
-    ("drop=['age']", "groups=X['patient']")
+    ("TablePreprocessor(drop=['age'])", "groups=X['patient']")
     """
     if name in _PYTHON:
         return _PYTHON[name]
-    if name in ("drop", "numeric", "category", "missing"):
-        return f"{name}=[{value!r}]"
+    if name == "missing":
+        return f"NaN instead of {value}"
+    if name == "allow_missing":
+        return f"add an empty column {value!r}"
+    if name in ("drop", "numeric", "category"):
+        return f"TablePreprocessor({name}=[{value!r}])"
     if name == "groups":
         return f"groups=X[{value!r}]"
     return f"{name}={value!r}"
@@ -199,8 +206,8 @@ def describe(finding: Finding, option: Option = python_option, *, full: bool = F
     Examples
     --------
     >>> from fuzzytwin.tables import Finding, describe
-    >>> describe(Finding("id_like", "visit", {"example": "v0"}), full=True)
-    "column 'visit': looks like an ID (v0), not used; category=['visit'] keeps it"
+    >>> describe(Finding("constant", "ward", {"rows": "20 rows"}), full=True)
+    "column 'ward': the same value in 20 rows"
     """
     text = TEMPLATES[finding.code].format_map(_Fields(finding, option))
     if full and finding.column and finding.code not in _NAMES_COLUMN:
@@ -219,6 +226,35 @@ def describe_all(findings: Iterable[Finding], option: Option = python_option) ->
     remark = f"spellings that may mean the same are kept apart: {groups}{more}"
     remarks = [describe(finding, option) for finding in findings if finding.code != "spellings"]
     return "; ".join([remark, *remarks])
+
+
+def describe_together(
+    findings: Iterable[Finding],
+    option: Option,
+    describe_one: Callable[[Finding], str],
+    at_least: int,
+) -> list[str]:
+    """Put findings into words. `at_least` so many of one kind, about columns, share a sentence."""
+    groups: dict[tuple[Any, ...], list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        values = finding.values
+        alone = () if finding.column else (number,)
+        key = (finding.code, values.get("filled"), values.get("word"), *alone)
+        groups.setdefault(key, []).append(finding)
+    sentences = []
+    for group in groups.values():
+        first, *others = group
+        names = [finding.column for finding in group]
+        if len(group) < at_least:
+            sentences += [describe_one(finding) for finding in group]
+        elif first.code in ABOUT_CELLS:
+            total = {"count": sum(finding.values.get("count", 0) for finding in group)}
+            text = describe(replace(first, values={**first.values, **total}), option)
+            sentences.append(f"{len(names):,} columns ({listed_names(names)}): {text}")
+        else:
+            more = f"{count(len(others), 'more column')}: {listed_names(names[1:])}"
+            sentences.append(f"{describe_one(first)}. Also {more}")
+    return sentences
 
 
 def _is_remark(finding: Finding) -> bool:
@@ -274,6 +310,16 @@ def listed(words: Iterable[object], most: int = 6) -> str:
 
 class TableWarning(UserWarning):
     """Warning that a table can be used, but may not mean what it seems to."""
+
+
+def warn_of(findings: Iterable[Finding], option: Option = python_option) -> None:
+    """Warn of findings in Python. Findings of one kind about several columns share a warning."""
+
+    def describe_one(finding: Finding) -> str:
+        return describe(finding, option, full=True)
+
+    for sentence in describe_together(findings, option, describe_one, at_least=2):
+        warn_user(f"{sentence}.", TableWarning)
 
 
 class TableError(ValueError):

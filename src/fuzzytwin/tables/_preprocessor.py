@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -15,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fuzzytwin._params import check_choice
 from fuzzytwin._rows import check_rows
 from fuzzytwin._utils.extras import import_optional
-from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.types import Array
 from fuzzytwin.tables._batch import TableBatch, as_arrow, check_collected
 from fuzzytwin.tables._checks import sentinels
 from fuzzytwin.tables._columns import Column
-from fuzzytwin.tables._findings import Finding, TableWarning, describe
+from fuzzytwin.tables._findings import Finding, warn_of
 from fuzzytwin.tables._numeric import encode, encoded_names, learn_encoding
 from fuzzytwin.tables._parse import decimal_mark, missing_markers
 from fuzzytwin.tables._schema import ParseIssues, TableSchema
@@ -111,7 +109,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     >>> model = make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(table, sick)
     >>> for column in model[0].columns_:
     ...     print(column.name, column.kind, column.note, sep="; ")
-    patient; id; looks like an ID (p0), not used; category=['patient'] keeps it
+    patient; id; looks like an ID (p0), not used; TablePreprocessor(category=['patient']) keeps it
     dose; number; 1 cell, '<0.5', read as a limit; missing values replaced by the median
     ward; category; missing values are a category
     >>> model.predict(table.tail(2)).tolist()
@@ -188,7 +186,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             )
             frame = schema.frame(batch, ParseIssues("X"))
             fitted.encoding_ = learn_encoding(frame, schema.features, self.scale)
-            self._warn(_possible_sentinels(schema, frame))
+            warn_of(_possible_sentinels(schema, frame))
         fitted.schema_ = schema.to_dict()
         for name in [name for name in vars(self) if name.endswith("_") or name == "_reported"]:
             delattr(self, name)
@@ -222,12 +220,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         ]
         if new:
             self._reported = reported | {(finding.code, finding.column) for finding in new}
-            self._warn(new)
+            warn_of(new)
         return encode(frame, schema.features, self.encoding_)
-
-    def _warn(self, findings: Iterable[Finding]) -> None:
-        for finding in findings:
-            warn_user(f"{describe(finding, full=True)}.", TableWarning)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Name the columns of `transform`.
