@@ -81,7 +81,7 @@ def at_one(method: str, large: bool = False) -> Any:
         "LST-SVM": LeastSquaresTwinSVC(),
         "T-SVM": TwinSVC(tol=1e-4),
         "P-SVM": ProximalSVC(),
-        "GEP-SVM": GEPSVC(),
+        "GEP-SVM": GEPSVC(alpha=1e-3),
         "FLST-M1": FuzzyTwinSVC(alpha=0.0, membership="center"),
         "FLST-M2": FuzzyTwinSVC(planes="fuzzy", alpha=0.0, membership="center"),
     }[method]

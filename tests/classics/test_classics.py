@@ -10,6 +10,8 @@ from scipy import linalg, optimize, sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
@@ -19,10 +21,11 @@ from fuzzytwin import (
     LeastSquaresSVC,
     LeastSquaresTwinSVC,
     ProximalSVC,
+    TablePreprocessor,
     TwinSVC,
 )
 from fuzzytwin.classics._twin_svc import _best_length
-from fuzzytwin.datasets import make_ndc
+from fuzzytwin.datasets import load_uci, make_ndc
 from tests.checks import scikit_learn_checks
 from tests.pairs import every_pair
 
@@ -263,6 +266,26 @@ def test_gepsvc_planes_are_generalised_eigenvectors(kind, alpha):
         assert np.average(E[rival] @ z, weights=s[rival]) <= 0
 
 
+@pytest.mark.filterwarnings("ignore::fuzzytwin.tables.TableWarning")
+@pytest.mark.parametrize("name", ["hepatitis", "votes"])
+def test_gepsvc_by_default_beats_the_majority_on_tables_with_categories(name):
+    """One-hot columns are collinear: a tiny ridge picks planes through all rows (.33 and .49)."""
+    X, y = load_uci(name, return_X_y=True, as_frame=True)
+    least = y.value_counts(normalize=True).max()
+    model = make_pipeline(TablePreprocessor(), GEPSVC())
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    assert cross_val_score(model, X, y, cv=folds).mean() > least
+
+
+def test_gepsvc_scales_its_ridge_with_the_columns():
+    X, y = make("three classes")
+    model, wide = GEPSVC().fit(X, y), GEPSVC().fit(1000.0 * X, y)
+    assert model.alpha_ == pytest.approx(FuzzyTwinSVC().fit(X, y).alpha_)
+    assert wide.alpha_ == pytest.approx(1e6 * model.alpha_)
+    assert np.array_equal(wide.predict(1000.0 * X), model.predict(X))
+    assert not hasattr(GEPSVC(alpha=1.0).fit(X, y), "alpha_")
+
+
 # Identities
 
 
@@ -283,6 +306,8 @@ def test_a_shift_of_the_data_shifts_the_planes_alone(model):
 def test_weights_are_repetitions_and_zero_is_absence(model, kind):
     X, y = make(kind)
     s = np.random.default_rng(1).integers(0, 4, len(y))
+    if isinstance(model, GEPSVC):
+        model = GEPSVC(alpha=1.0)  # "auto" goes by the mean weight of a row
     weighted = clone(model).fit(X, y, sample_weight=s)
     repeated = clone(model).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
     planes_close(weighted, repeated, rtol=1e-4, atol=1e-6)

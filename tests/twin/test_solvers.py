@@ -175,6 +175,7 @@ def test_weights_are_repetitions(solver):
     model=[
         LeastSquaresTwinSVC(alpha=0.5),
         LeastSquaresTwinSVC(C=0.3, class_weight="balanced"),
+        GEPSVC(),
         GEPSVC(alpha=0.1),
         ProximalSVC(C=2.0),
         ProximalSVC(class_weight="balanced"),

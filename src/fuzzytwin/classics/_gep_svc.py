@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
 
-from fuzzytwin._params import number
+from fuzzytwin._rows import Rows
 from fuzzytwin._utils.docstrings import substitute
 from fuzzytwin._utils.types import Array
 from fuzzytwin.classics._base import MomentPlanes
@@ -16,6 +16,7 @@ from fuzzytwin.classics._whitening import own_whitening
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import PlaneProblems, Planes, plane_classes, rescale
 from fuzzytwin.twin import _fit as fitting
+from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._prediction import NearestPlane
 from fuzzytwin.twin._settings import FitSettings
 
@@ -34,10 +35,12 @@ class GEPSVC(NearestPlane, MomentPlanes):
 
     Parameters
     ----------
-    alpha : float, default=0.001
+    alpha : float or "auto", default="auto"
         Tikhonov term, delta in the original, which applies it to w and b. Here it applies only to
         w, so that shifting the data changes only the intercepts. Zero is allowed if the own rows
-        of every class span the space.
+        of every class span the space. "auto" as for `FuzzyTwinSVC`: about the squared length of
+        one centred row. A small fixed value fails if columns are nearly collinear, as one-hot
+        columns of categories are: a plane through all own rows is then as near to the rivals.
     {solver}
     {n_jobs}
 
@@ -46,6 +49,8 @@ class GEPSVC(NearestPlane, MomentPlanes):
     {classes_}
     {planes_}
     {moments_}
+    alpha_ : float
+        The value that ``alpha="auto"`` resolved to. Only for "auto".
     {features_in_}
 
     Notes
@@ -74,7 +79,7 @@ class GEPSVC(NearestPlane, MomentPlanes):
     def __init__(
         self,
         *,
-        alpha: float = 1e-3,
+        alpha: float | str = "auto",
         solver: str = "auto",
         n_jobs: int | None = None,
     ) -> None:
@@ -82,13 +87,20 @@ class GEPSVC(NearestPlane, MomentPlanes):
         self.solver = solver
         self.n_jobs = n_jobs
 
-    _constraints: ClassVar = {"alpha": number()}
-
     @staticmethod
     def _solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
         if settings.alpha == 0:
             fitting.check_underflow(moments.own)
-        return eigen_planes(moments.own, settings.alpha, classes)
+        # Chosen on every second one of 23 tables (accuracy .812, with 0.001 .670), confirmed on the
+        # others (.742, .625). No multiple of it or of the scatter gained 0.4 points on both halves.
+        return eigen_planes(moments.own, fitting.ridge(settings, moments.own), classes)
+
+    def _solve_rows(self, settings: FitSettings, rows: Rows, solver: str) -> tuple[None, Planes]:
+        # The ridge refers to the columns, not to the features of the row space.
+        weights = fitting.row_weights(settings, rows, None)
+        alpha = _row_fit.ridge_of_rows(settings, rows, weights)
+        _, planes = super()._solve_rows(replace(settings, alpha=alpha), rows, solver)
+        return None, replace(planes, alpha=alpha)
 
 
 def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
@@ -136,4 +148,4 @@ def eigen_planes(moments: ClassMoments, alpha: float, labels: Array) -> Planes:
         size = np.copysign(np.linalg.norm(w) or abs(c), sign)
         coef[i] = w / size
         intercept[i] = (c - w @ pairs.p[i]) / size
-    return Planes(coef, intercept, classes)
+    return Planes(coef, intercept, classes, alpha=alpha)
