@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from fuzzytwin._utils.files import atomic_write, output_mode
+from fuzzytwin._utils.files import atomic_write, check_writable, output_mode
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -137,6 +137,34 @@ def test_other_errors_pass(tmp_path):
     with pytest.raises(ZeroDivisionError), atomic_write(tmp_path / "a.txt"):
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_where_nothing_can_be_written_is_noticed_before_the_work(tmp_path, monkeypatch, number):
+    def fail(**_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    with pytest.raises(OSError, match=rf"a.csv cannot be written: {os.strerror(number)}; choose"):
+        check_writable(tmp_path / "a.csv")
+
+
+def test_writable_places_are_left_as_they_are(tmp_path):
+    check_writable(tmp_path / "a.csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_drafts_of_killed_processes_are_removed_a_day_later(tmp_path):
+    old, new, other = (tmp_path / f".{name}.tmp" for name in (
+        "a[1].csv.0123abcd", "a[1].csv.4567abcd", "b.csv.0123abcd"
+    ))  # fmt: skip
+    for draft in (old, new, other):
+        draft.touch()
+    for draft in (old, other):
+        os.utime(draft, (0, 0))
+    with atomic_write(tmp_path / "a[1].csv"):
+        pass
+    assert sorted(tmp_path.iterdir()) == sorted([new, other, tmp_path / "a[1].csv"])
 
 
 HANGS = """

@@ -1,12 +1,13 @@
 """The files that commands write: who may read them, and what they never replace."""
 
+import errno
 import os
 import stat
 
 import pytest
 
 from fuzzytwin import files, store
-from tests.cli.helpers import QUICK, some, table
+from tests.cli.helpers import QUICK, refused, some, table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -41,3 +42,27 @@ def test_the_model_of_a_folder_has_its_whole_name(run, folder, monkeypatch, fold
     table(f"{folder_name}/a.csv", **some())
     run("train", folder_name, "--target", "y", *QUICK)
     assert os.path.exists(model)
+
+
+def test_the_model_is_never_replaced_by_its_predictions(run, folder):
+    data = table("t.csv", **some())
+    run("train", data, "--target", "y", *QUICK, "--out", "model.csv")
+    before = (folder / "model.csv").read_bytes()
+    words = ("predict", "model.csv", data, "--out", "model.csv", "--force")
+    refused(run, folder, *words, match="model.csv is the input file")
+    assert (folder / "model.csv").read_bytes() == before
+
+
+def test_a_full_disk_is_noticed_before_the_analysis(run, monkeypatch):
+    data = table("t.csv", **some())
+
+    def fail(**_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    monkeypatch.setattr("fuzzytwin.experiment.Experiment.rows", property(lambda _: 1 / 0))
+    for words in (
+        ["label-issues", data, "--target", "y", "--out", "i.csv"],
+        ["train", data, "--target", "y"], ["generate", "patients", "p.csv"],
+    ):  # fmt: skip
+        assert "cannot be written: No space left on device; choose" in run(*words, code=1)

@@ -16,9 +16,14 @@ PLAIN = (
 )  # fmt: skip
 RUN = (
     "=1+1", "@SUM(1)", "+A1", "-A1", "-2+3+cmd|' /C calc'!A0", "+cmd|' /C calc'!A0", "=cmd()",
-    "-no", "+49-30", "-(1)", "\n=1+1", "\t=1+1", "\r@SUM(1)", "\r\n+A1", "\uff1d1+1", "\uff20SUM()",
-    "-1%%A1", "-5e", "+1;A1",
+    "-no", "+49-30", "-(1)", "\uff1d1+1", "\uff20SUM()",
+    "-1%%A1", "-5e", "+1;A1", "-e5", "+e5", "-.e5",
 )  # fmt: skip
+WITHIN = {
+    "x;=1+1": "x;'=1+1", "x,@SUM(1)": "x,'@SUM(1)", "x\t=1": "x\t'=1", "x\n+A1": "x\n'+A1",
+    "=1;=2": "'=1;'=2", "\n=1+1": "'\n'=1+1", "x;-2+3+cmd|'c'!A0": "x;'-2+3+cmd|'c'!A0",
+    "x;'=1": "x;''=1", "x;-5": "x;-5", "48.8,-2.3": "48.8,-2.3", "a;-;b": "a;-;b", "a; =1": "a; =1",
+}  # fmt: skip
 
 
 def written(words):
@@ -36,8 +41,26 @@ def test_what_a_spreadsheet_would_run_is_guarded(word):
     assert written([word]) == [f"'{word}"]
 
 
+@pytest.mark.parametrize("word", WITHIN)
+def test_what_runs_where_a_spreadsheet_of_another_country_divides_a_cell_is_guarded(word):
+    assert written([word]) == [WITHIN[word]]
+
+
 def test_guards_are_taken_away_in_reading(tmp_path):
-    words = [*PLAIN, *RUN, "'=z", "''=z", "'-5", "'\n=z", None]
+    words = [
+        *PLAIN,
+        *RUN,
+        *WITHIN,
+        *WITHIN.values(),
+        "\t=1+1",
+        "\r@SUM(1)",
+        "\r\n+A1",
+        "'=z",
+        "''=z",
+        "'-5",
+        "'\n=z",
+        None,
+    ]
     names = {"-name": words, "'=x": ["y"] * len(words), "-1": ["1"] * len(words)}
     text = as_csv(pa.table(names))
     (tmp_path / "t.csv").write_bytes(text.encode())

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import secrets
 import signal
 import stat
+import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+STALE_SECONDS = 24 * 3600  # no process writes a file for longer without changing its draft
 
 
 @contextlib.contextmanager
@@ -55,6 +59,7 @@ def atomic_write(
         raise ValueError(f"{path} is a device or a pipe, which cannot be replaced; name a file.")
     check_overwrite(target, path, overwrite)
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    _remove_stale_drafts(target)
     with _exit_on_sigterm():
         try:
             mode = _create(draft, output_mode(inputs))
@@ -78,6 +83,19 @@ def atomic_write(
             draft.unlink(missing_ok=True)
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an OSError, before any work, if no file can be written where `path` is to be."""
+    try:
+        with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))) as file:
+            file.write(bytes(4096))
+    except FileNotFoundError:
+        pass  # `atomic_write` says that there is no directory
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written: {error.strerror}; choose another folder or free space."
+        ) from error
+
+
 def check_overwrite(target: Path, path: object, overwrite: bool) -> None:
     """Raise a FileExistsError if a file would be overwritten."""
     if target.exists() and not overwrite:
@@ -85,6 +103,14 @@ def check_overwrite(target: Path, path: object, overwrite: bool) -> None:
             f"{path} already exists; choose another name, or pass overwrite=True (on the command "
             "line: --force)."
         )
+
+
+def _remove_stale_drafts(target: Path) -> None:
+    """Remove the drafts of a file that killed processes left behind, a day or longer ago."""
+    for draft in target.parent.glob(f".{glob.escape(target.name[:100])}.{'[0-9a-f]' * 8}.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > STALE_SECONDS:
+                draft.unlink()
 
 
 def output_mode(inputs: Iterable[str | os.PathLike[str]]) -> int:

@@ -61,7 +61,7 @@ def predict(
         write_tables,
     )
 
-    shared.check_output(out, force)
+    shared.check_outputs([model, data], out, None, force)
     if out is not None:
         check_out(out)
     fitted, metadata = shared.load_model(model)
@@ -331,7 +331,7 @@ def export(
     """Export a model to ONNX."""
     from fuzzytwin.store import to_onnx
 
-    shared.check_output(out, force)
+    shared.check_outputs([model], out, None, force)
     if out.suffix != ".onnx":
         raise ValueError(f"{out} must end in .onnx.")
     fitted, _ = shared.load_model(model)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzzytwin._utils.files import check_writable
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin._utils.text import wrapped
 
@@ -88,6 +89,7 @@ def check_output(path: Path | None, force: bool) -> None:
         raise FileNotFoundError(f"directory not found: {path.parent}")
     if path.exists() and not force:
         raise FileExistsError(f"{path} already exists; use --force to overwrite it.")
+    check_writable(path)
 
 
 def write_file(path: Path, content: str | bytes, force: bool, inputs: Iterable[str]) -> None:

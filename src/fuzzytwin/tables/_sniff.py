@@ -23,6 +23,8 @@ SEPARATORS = ",;\t|"
 ROW_NAMES = "row names"  # the name of R's first column, which has none in the file
 SIGNS = r"=+\-@＝＋－＠"  # formulas begin with one of them
 GUARDED = rf"^'('*[{SIGNS}\t\r\n])"  # a formula behind an apostrophe, as `_writer` writes it
+# The same within a cell, where a spreadsheet of another country divides it.
+GUARDED_WITHIN = rf"([;,\t\r\n])'('*[{SIGNS}])"
 TEXT_BYTES = 1 << 21  # read at once; more takes more memory and more time
 _HEAD = 1 << 20  # bytes from which the dialect is inferred, if they have enough lines
 _RECORDS = 200  # records from which the dialect is inferred
@@ -130,7 +132,7 @@ def find_dialect(
 
     separator = max(records, key=fitness)
     header, rows, skip, _ = records[separator]
-    names = [re.sub(GUARDED, r"\1", name.strip()) for name in header]
+    names = _unguarded(pa.array([name.strip() for name in header], pa.string())).to_pylist()
     if all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", name) for name in names):
         raise TableError(f"the first line of {path} holds numbers; write the column names there.")
     wider = [row for row in rows if len(row) == len(header) + 1]
@@ -306,13 +308,19 @@ class _Unspaced:
 
 
 def _clean(cells: Any) -> Any:
-    """Decode cells that are not UTF-8 as Windows-1252, and remove the apostrophe of `_writer`."""
+    """Decode cells that are not UTF-8 as Windows-1252, and remove apostrophes of `_writer`."""
     try:
         cells.validate(full=True)
     except pa.ArrowInvalid:
         cells = pa.array([_decode_cell(cell) for cell in cells.cast(pa.binary()).to_pylist()])
-    if pc.any(pc.starts_with(cells, "'")).as_py():
+    return _unguarded(cells)
+
+
+def _unguarded(cells: Any) -> Any:
+    """Remove the apostrophes of `_writer`."""
+    if pc.any(pc.match_substring_regex(cells, r"(^|[;,\t\r\n])'")).as_py():
         cells = pc.replace_substring_regex(cells, GUARDED, r"\1")
+        cells = pc.replace_substring_regex(cells, GUARDED_WITHIN, r"\1\2")
     return cells
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fuzzytwin._utils.files import atomic_write, check_overwrite
+from fuzzytwin._utils.files import atomic_write, check_overwrite, check_writable
 from fuzzytwin._utils.progress import Progress
 from fuzzytwin.tables._formats import ENDINGS as READ_ENDINGS
 from fuzzytwin.tables._formats import format_of
@@ -21,17 +22,25 @@ from fuzzytwin.tables._sniff import GUARDED, SIGNS
 # signs.
 _BEGINS = rf"^[\t\r\n]*[{SIGNS}]"
 # Exceptions: signs only, numbers with the decimal and thousands marks of any country, and several
-# numbers with spaces between them, such as telephone numbers.
-_NO_FORMULA = r"^\s*[+\-＋－]+$|^\s*[+\-＋－][\d.,'’ \x{a0}\x{202f}]*(?:[eE][+\-]?\d+)?\s*%?\s*$"
+# numbers with spaces between them, such as telephone numbers. -e5 is a reference to a cell.
+_MARKS = "[.,'’ \u00a0\u202f]*"
+_NUMBER = rf"[+\-＋－](?:{_MARKS}\d)+{_MARKS}(?:[eE][+\-]?\d+)?\s*%?"
+_NO_FORMULA = rf"^\s*(?:[+\-＋－]+|{_NUMBER})\s*$"
+# Formulas within a cell: a spreadsheet of another country divides a line at other separators, and
+# quotes that do not begin there protect nothing.
+_WITHIN = re.compile(
+    rf"(?<=[;,\t\r\n])(?!(?:[+\-＋－]+|{_NUMBER})(?:[;,\t\r\n]|\Z))(?='*[{SIGNS}])"
+)
 
 
 def check_out(path: str | os.PathLike[str], overwrite: bool = True) -> None:
-    """Raise a ValueError for an unknown ending, and an error if the file exists already."""
+    """Raise an error for an unknown ending, or if the file exists or cannot be written."""
     if not os.fspath(path).lower().endswith(ENDINGS):
         raise ValueError(
             f"out={os.fspath(path)!r} has an unknown ending; valid ones are {', '.join(ENDINGS)}."
         )
     check_overwrite(Path(path), path, overwrite)
+    check_writable(path)
 
 
 def text_style(reader: Any) -> dict[str, str]:
@@ -66,7 +75,8 @@ def write_tables(
 
     In .csv and .tsv files, text that a spreadsheet would run as a formula gets an apostrophe in
     front, which `fuzzytwin.files` removes when it reads the file. Such text begins with = or @, or
-    with + or - and is not a number: -0,287, - and +49 7 are not formulas.
+    with + or - and is not a number: -0,287, - and +49 7 are not formulas. Within a cell, this also
+    holds after a separator and a line end.
     """
     schema: Any = None
     file_format = format_of(out)
@@ -165,6 +175,9 @@ def _guarded(words: Any) -> Any:
     begins = pc.match_substring_regex(words, _BEGINS)
     formula = pc.and_not(begins, pc.match_substring_regex(words, _NO_FORMULA))
     guard = pc.or_(formula, pc.match_substring_regex(words, GUARDED))
+    if pc.any(pc.match_substring_regex(words, rf"[;,\t\r\n]'*[{SIGNS}]")).as_py():
+        texts = (word and _WITHIN.sub("'", word) for word in words.to_pylist())
+        words = pa.array(texts, words.type)
     return pc.if_else(guard, pc.binary_join_element_wise("'", words, ""), words)
 
 
