@@ -6,7 +6,7 @@ Tables, see `fuzzytwin.files._tables`, have the same `Batch` and `Location`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
@@ -32,10 +32,18 @@ class Selection:
     features: Any = None  # a tuple of names, None for all others
     keep: tuple[str, ...] = ()  # to copy unchanged, never parsed
     labelled: bool = True  # whether the rows must have labels
+    drop: Sequence[str] = ()  # to leave out
+    numeric: Sequence[str] = ()  # to take as numbers
+    category: Sequence[str] = ()  # to take as categories
 
     def __post_init__(self) -> None:
         for parameter, name in (("target", self.target), ("sample_weight", self.weight)):
             check_name(parameter, name)
+        for parameter in ("drop", "numeric", "category"):
+            columns = getattr(self, parameter)
+            if isinstance(columns, str):
+                raise TypeError(f"{parameter}={columns!r} is a string; give a list: [{columns!r}].")
+            object.__setattr__(self, parameter, tuple(columns))
         object.__setattr__(self, "keep", tuple(dict.fromkeys(self.keep)))
         names = self.features
         if names is None:
@@ -58,6 +66,11 @@ class Selection:
         degrees = (self.degrees,) if isinstance(self.degrees, str) else self.degrees or ()
         named = (self.target, self.weight, *degrees, *self.keep)
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def choices(self) -> dict[str, Sequence[str]]:
+        """Return the columns whose use the user decided, by parameter."""
+        return {"drop": self.drop, "numeric": self.numeric, "category": self.category}
 
 
 def check_name(parameter: str, value: Any) -> None:

@@ -26,7 +26,7 @@ from fuzzytwin._utils.workers import map_threads
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._fit import fit_chunks as fit_committee_chunks
 from fuzzytwin.committee._preprocessing import keep_preprocessor
-from fuzzytwin.files._chunks import Batch, Selection, Source
+from fuzzytwin.files._chunks import Batch, Selection, Source, check_name
 from fuzzytwin.files._tables import NumberChunks, TableChunks, open_source
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.kernels._landmarks import is_count
@@ -41,12 +41,20 @@ def fit(
     source: Any,
     *,
     target: str | None = None,
+    id: str | None = None,
     features: Sequence[str] | None = None,
     sample_weight: str | None = None,
     membership: str | Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    category: Sequence[str] = (),
     classes: Any = None,
-    batch_rows: int | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[object] = (),
     sheet: str | None = None,
+    batch_rows: int | None = None,
     progress: bool = False,
 ) -> Any:
     """Fit a model to rows that are read batch by batch, with the result of one fit on all rows.
@@ -68,6 +76,8 @@ or GEPSVC
           of arrays: (X, y), (X, y, weight) or (X, y, weight, degrees). X may be sparse.
     target : str, default=None
         Column of the labels. Required unless batches are tuples of arrays.
+    id : str, default=None
+        Column with the names of the rows, which is not a feature.
     features : sequence of str, default=None
         Columns to train on, in this order. None for all others. A committee takes files and
         frames with text, categories and missing values as `FuzzyTwinCommittee.fit` does, by a
@@ -77,15 +87,18 @@ or GEPSVC
         Column of weights.
     membership : str or sequence of str, default=None
         Column of degrees, or K columns of soft labels in the order of the sorted labels.
+    drop, numeric, category : sequence of str, default=()
+        Columns to leave out, to take as numbers, and to take as categories, whatever they look
+        like. Only a committee takes categories and, as days, dates.
     classes : array-like of shape (K,), default=None
         All labels, as in `partial_fit`: any other label is an error, and a class may have no rows.
         None for the labels that occur.
+    sep, decimal, encoding, missing, sheet : default=None
+        How files are read: see `fuzzytwin.tables.read_table`. Later files are read alike.
     batch_rows : int, default=None
         Maximum number of rows of a batch. None for about 16 MiB of numbers: 65,536 rows of up to
         32 columns, 8,192 of 256. Two batches are in memory at a time, and two more for each
         thread of the model's `n_jobs`, which sum up batches while another thread reads the next.
-    sheet : str, default=None
-        Sheet of a workbook, None for the first.
     progress : bool, default=False
         Whether to show the progress on standard error.
 
@@ -171,8 +184,26 @@ or GEPSVC
         if len(classes) < 2:
             raise ValueError(f"classes={classes!r} has one class only; give at least two labels.")
     degrees = membership if isinstance(membership, (str, type(None))) else tuple(membership)
-    selection = Selection(target, sample_weight, degrees, features)
-    opened = open_source(source, selection, batch_rows=batch_rows, sheet=sheet, mixed=committee)
+    check_name("id", id)
+    selection = Selection(
+        target,
+        sample_weight,
+        degrees,
+        features,
+        drop=drop if id is None else (*drop, id),
+        numeric=numeric,
+        category=category,
+    )
+    opened = open_source(
+        source,
+        selection,
+        batch_rows=batch_rows,
+        reading={
+            "sep": sep, "decimal": decimal, "encoding": encoding, "missing": missing,
+            "sheet": sheet,
+        },
+        mixed=committee,
+    )  # fmt: skip
     opened.warn()
     has_degrees = opened.has_degrees
     if has_degrees and not takes_degrees:

@@ -117,7 +117,8 @@ def find_label_issues(
     check_name("id", id)
     keep = () if id is None else (id,)
     selection = Selection(target, sample_weight, None, features, keep)
-    opened = open_source(source, selection, batch_rows=batch_rows, sheet=sheet, mixed=True)
+    reading = {"sheet": sheet}
+    opened = open_source(source, selection, batch_rows=batch_rows, reading=reading, mixed=True)
     opened.check_output(out)
     opened.warn()
     if opened.has_degrees:

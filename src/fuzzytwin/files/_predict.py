@@ -45,9 +45,16 @@ def predict(
     *,
     features: Sequence[str] | None = None,
     keep: str | Sequence[str] = (),
+    coverage: float | None = None,
+    class_conditional: bool = False,
+    allow_missing: bool = False,
     schema: Mapping[str, Any] | None = None,
-    batch_rows: int | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[object] = (),
     sheet: str | None = None,
+    batch_rows: int | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> int:
@@ -77,14 +84,23 @@ def predict(
     keep : str or sequence of str, default=()
         Columns of the source to copy, such as a key. Cells of text files are copied as text.
         Missing values become empty.
+    coverage : float, default=None
+        Also write the column "set": the prediction set of each row, such as ``no|yes``, which
+        contains the true label with this probability. None for no sets.
+    class_conditional : bool, default=False
+        Whether the coverage holds for each class instead of on average.
+    allow_missing : bool, default=False
+        Whether columns that the source lacks are taken as missing in all rows. If not, they are an
+        error.
     schema : mapping, default=None
         How to read files: ``fuzzytwin.store.read_metadata(path)["metadata"]["schema"]``. None for
         the schema of `fit`, or of the `TablePreprocessor` that a pipeline begins with.
+    sep, decimal, encoding, missing, sheet : default=None
+        How files are read: see `fuzzytwin.tables.read_table`. None for the marks of the schema, to
+        which `missing` adds.
     batch_rows : int, default=None
         Maximum number of rows of a batch. None for about 16 MiB of numbers: 65,536 rows of up to
         32 columns, 8,192 of 256.
-    sheet : str, default=None
-        Sheet of a workbook, None for the first.
     overwrite : bool, default=False
         Whether to overwrite an existing file.
     progress : bool, default=False
@@ -120,12 +136,26 @@ def predict(
     check_out(out, overwrite)
     keep = (keep,) if isinstance(keep, str) else tuple(keep)
     table_schema = _schema(model, schema)
+    if missing and table_schema is not None:
+        missing = [*table_schema.missing, *missing]
+    reading: dict[str, Any] = {
+        "sep": sep, "decimal": decimal, "encoding": encoding, "missing": missing, "sheet": sheet,
+    }  # fmt: skip
     source = table_or_items(source, labelled=False)
     by_schema = features is None and is_table(source)
     if by_schema and table_schema is not None and table_schema.columns:
-        reader = read_table(source, sheet=sheet, like=table_schema)
+        reader = read_table(source, like=table_schema, **reading)
         reader.check_output(out)
-        predicted = predict_table(model, reader, table_schema, keep=keep, batch_rows=batch_rows)
+        predicted = predict_table(
+            model,
+            reader,
+            table_schema,
+            keep=keep,
+            batch_rows=batch_rows,
+            coverage=coverage,
+            class_conditional=class_conditional,
+            allow_missing=allow_missing,
+        )
         style = output_style(reader)
         n_written = write_tables(
             out, predicted.tables, overwrite, "labelled", reader.n_rows, progress, **style
@@ -133,7 +163,15 @@ def predict(
         found = predicted.issues.findings()
         warn_of(finding for finding in found if reader.paths or finding.code in NEW_CELLS)
         return n_written
-    opened, tables = _label_batches(model, source, features, keep, table_schema, batch_rows, sheet)
+    if allow_missing:
+        raise ValueError(
+            "allow_missing=True needs a model that was fitted to a table with text or missing "
+            "values, which knows what replaces them; add the absent columns."
+        )
+    sets: dict[str, Any] = {"coverage": coverage, "class_conditional": class_conditional}
+    opened, tables = _label_batches(
+        model, source, features, keep, table_schema, batch_rows, reading, sets
+    )
     opened.check_output(out)
     opened.warn()
     style = output_style(getattr(opened, "reader", None))
@@ -201,7 +239,8 @@ def _label_batches(
     keep: Sequence[str],
     schema: TableSchema | None,
     batch_rows: int | None,
-    sheet: str | None,
+    reading: Mapping[str, Any],
+    sets: Mapping[str, Any],
 ) -> tuple[Source, Iterator[Any]]:
     """Open a source, and return it with the tables that `predict` writes."""
     check_is_fitted(model)
@@ -213,7 +252,12 @@ def _label_batches(
     selection = Selection(features=features, keep=tuple(keep), labelled=False)
     text_format = None if schema is None else replace(schema, columns=())
     opened = open_source(
-        source, selection, batch_rows=batch_rows, sheet=sheet, like=text_format, as_frame=as_frame
+        source,
+        selection,
+        batch_rows=batch_rows,
+        reading=reading,
+        like=text_format,
+        as_frame=as_frame,
     )
     if takes_arrays:
         # The columns are selected by name already, and arrays have no names.
@@ -225,7 +269,7 @@ def _label_batches(
         for batch in opened.batches():
             X = _named_columns(batch, selection.features, as_frame)
             with locating(batch):
-                yield prediction_table(model, X, batch.kept)
+                yield prediction_table(model, X, batch.kept, **sets)
         if batch is None:
             raise ValueError("the source has no rows; give at least one.")
 
@@ -291,6 +335,11 @@ def prediction_table(
 
 def _sets(model: Any, X: Any, coverage: float, class_conditional: bool) -> list[str]:
     """Write the prediction set of each row as text: a|b, or JSON if a label contains a bar."""
+    if not hasattr(model, "conformity_scores_"):
+        raise ValueError(
+            f"coverage={coverage} needs a model with prediction sets; use FuzzyTwinCommittee, or "
+            "FuzzyTwinSVC with calibration='loo'."
+        )
     sets = model.predict_set(X, coverage, class_conditional=class_conditional)
     words = [list(map(str, model.classes_[row].tolist())) for row in sets]
     if any("|" in str(name) for name in model.classes_.tolist()):

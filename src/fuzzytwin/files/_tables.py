@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -267,7 +267,7 @@ def open_source(
     selection: Selection,
     *,
     batch_rows: int | None = None,
-    sheet: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     like: TableSchema | None = None,
     mixed: bool = False,
     as_frame: bool = False,
@@ -282,8 +282,8 @@ def open_source(
         Which columns of a table to read.
     batch_rows : int, default=None
         Maximum number of rows of a batch. None for about 16 MiB of numbers.
-    sheet : str, default=None
-        Sheet of a workbook, None for the first.
+    reading : mapping, default=None
+        Options of `read_table`, by name.
     like : TableSchema, default=None
         How an earlier table was read.
     mixed : bool, default=False
@@ -301,28 +301,40 @@ def open_source(
         raise not_allowed("batch_rows", batch_rows, "give None or a whole number of at least 1")
     source = table_or_items(source, selection.labelled)
     if not is_table(source):
+        for name, value in {**(reading or {}), **selection.choices}.items():
+            if value is not None and len(value):
+                raise ValueError(f"{name}={value!r} is for tables; these batches are arrays.")
         return ArrayChunks(source, selection.labelled)
     expected = [*selection.others, *(selection.features or ())]
-    reader = read_table(source, sheet=sheet, expected=expected, like=like)
+    reader = read_table(source, expected=expected, like=like, **(reading or {}))
     if selection.labelled and selection.target is None:
         raise TableError(
             f"{reader.source} has named columns; name the column of the labels: target=NAME."
         )
-    roles = {
+    roles: dict[str, Any] = {
         "target": selection.target,
         "weight": selection.weight,
         "membership": selection.degrees,
         "features": selection.features,
-        "drop": [name for name in selection.keep if name not in (selection.features or ())],
+        "drop": [
+            *(name for name in selection.keep if name not in (selection.features or ())),
+            *selection.drop,
+        ],
+        "numeric": selection.numeric,
         "separator": reader.separator,
     }
     if mixed:
         sample = reader.sample()
         _check_names(sample, selection, reader)
         if _is_mixed(sample, selection):
-            schema = TableSchema.infer(sample, **roles)
+            schema = TableSchema.infer(sample, category=selection.category, **roles)
             preprocessor = fitted_to_schema(schema, schema.decode(sample).X, scale=False)
             return TableChunks(reader, schema, preprocessor, batch_rows, selection.keep)
+    elif selection.category:
+        raise ValueError(
+            f"category={list(selection.category)} is for FuzzyTwinCommittee; encode categories by "
+            "TablePreprocessor first."
+        )
     head = _head(reader, selection)
     _check_names(head, selection, reader)
     schema = TableSchema.of_numbers(head, **roles, text=as_frame)
@@ -349,7 +361,8 @@ def _head(reader: TableReader, selection: Selection) -> TableBatch:
 def _check_names(sample: TableBatch, selection: Selection, reader: TableReader) -> None:
     """Raise a TableError if a selected column is missing."""
     table_names = {*sample.cells.schema.names, *sample.flat.schema.names}
-    for name in (*selection.others, *(selection.features or ())):
+    chosen = (name for names in selection.choices.values() for name in names)
+    for name in (*selection.others, *(selection.features or ()), *chosen):
         if name not in table_names:
             needed = () if selection.labelled else selection.features or ()
             raise TableError(missing_column(name, reader.names, sample.source, needed))
@@ -375,9 +388,12 @@ def is_table(source: Any) -> bool:
 
 def _is_mixed(sample: TableBatch, selection: Selection) -> bool:
     """Return whether features hold text or missing values, or name rows."""
+    if selection.numeric or selection.category:
+        return True
     names = selection.features
     if names is None:
-        skipped = {*selection.others, *index_columns(sample.cells.schema), ROW_NAMES}
+        index = index_columns(sample.cells.schema)
+        skipped = {*selection.others, *selection.drop, *index, ROW_NAMES}
         names = [name for name in sample.flat.schema.names if name not in skipped]
     table_names = set(sample.flat.schema.names)
     return not all(_is_numeric(sample, name) for name in names if name in table_names)

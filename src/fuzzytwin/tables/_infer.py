@@ -86,7 +86,12 @@ def infer_columns(
 
 
 def number_columns(
-    sample: TableBatch, others: Collection[str], features: Sequence[str] | None, *, text: bool
+    sample: TableBatch,
+    others: Collection[str],
+    features: Sequence[str] | None,
+    numeric: Collection[str] = (),
+    *,
+    text: bool,
 ) -> tuple[Column, ...]:
     """Take columns of numbers and truth values unchanged: see `TableSchema.of_numbers`."""
     lists = list_names(sample)
@@ -103,12 +108,13 @@ def number_columns(
     for name in names:
         if table_names.count(name) != 1:
             raise TableError(missing_column(name, table_names, sample.source))
-        kind = _kind_of_numbers(sample, name, is_requested=features is not None)
+        is_requested = features is not None or name in numeric
+        kind = _kind_of_numbers(sample, name, is_requested=is_requested)
         if kind:
             columns.append(Column(name, kind, list_name=lists.get(name, "")))
         elif text:
             columns.append(Column(name, "category"))
-        elif features is None:
+        elif not is_requested:
             columns.append(Column(name, "dropped"))
         else:
             raise TableError(_not_numeric(sample, name))

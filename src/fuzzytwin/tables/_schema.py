@@ -199,6 +199,7 @@ class TableSchema:
         membership: str | Sequence[str] | None = None,
         features: Sequence[str] | None = None,
         drop: Collection[str] = (),
+        numeric: Collection[str] = (),
         text: bool = False,
         separator: str = ",",
     ) -> TableSchema:
@@ -212,8 +213,8 @@ class TableSchema:
             Columns that are not features. `membership` may be several columns.
         features : sequence of str, default=None
             The columns to take, in this order. None for all other columns that are numeric.
-        drop : sequence of str, default=()
-            Columns to leave out.
+        drop, numeric : sequence of str, default=()
+            Columns to leave out, and columns that must be numbers.
         text : bool, default=False
             Whether `features` may hold text, which is then read unchanged.
         separator : str, default=","
@@ -238,7 +239,7 @@ class TableSchema:
             missing=tuple(sample.missing),
         )
         excluded = {*schema.others, *drop}
-        columns = number_columns(sample, excluded, features, text=text)
+        columns = number_columns(sample, excluded, features, numeric, text=text)
         return replace(schema, columns=columns)
 
     @property
