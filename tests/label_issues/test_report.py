@@ -70,7 +70,8 @@ def test_a_frame_with_text_categories_dates_and_missing_values():
     np.testing.assert_array_equal(same.label_quality, issues.label_quality)
     numbers = find_label_issues(TablePreprocessor().fit_transform(X), y)
     np.testing.assert_array_equal(numbers.label_quality, issues.label_quality)
-    assert wrong[issues.ranked_rows[:20]].mean() > 0.8
+    is_wrong = pd.Series(wrong, index=frame.index)
+    assert is_wrong.loc[issues.ranked_rows[:20]].mean() > 0.8
     assert set(issues.sample_for_review(10)) <= set(frame.index)
     reviewed = issues.with_reviews({"visit 3": "yes"})
     assert reviewed.suggested_labels[3] == "yes"

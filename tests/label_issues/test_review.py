@@ -121,6 +121,21 @@ def test_rows_drawn_for_review_are_those_that_are_reviewed(how):
     assert not set(more.tolist()) & set(asked.tolist())
 
 
+@pytest.mark.parametrize("how", ["index", "dates", "pairs", "repeated index", "nothing"])
+def test_ranked_rows_are_called_as_in_reviews(how):
+    X, labels, truth = border(300)
+    plain = find_label_issues(X, labels)
+    report = find_label_issues(pd.DataFrame(X, index=named_by(how, 300)), labels)
+    worst = plain.ranked_rows[:30]
+    names = report.ranked_rows[:30].tolist()
+    reviewed = report.with_reviews(dict(zip(names, truth[worst].tolist(), strict=True)))
+    np.testing.assert_array_equal(np.flatnonzero(reviewed.reviewed >= 0), np.sort(worst))
+    assert set(report.sample_for_review(9).tolist()) <= set(report.ranked_rows.tolist())
+    if how == "index":
+        by_rank = report.to_frame().sort_values("rank", kind="stable").index
+        assert by_rank.tolist() == report.ranked_rows.tolist()
+
+
 def test_the_true_labels_of_a_frame_are_found_by_its_index():
     X, labels, truth = border(300)
     index = np.random.default_rng(0).permutation(300)

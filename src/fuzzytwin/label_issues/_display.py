@@ -105,11 +105,12 @@ class LabelIssueDisplay(Display):
         sizes = np.bincount(report.codes, minlength=len(report.classes))
         shown = np.sort(np.argsort(-sizes, kind="stable")[:MAX_CLASSES])
         self.classes_ = report.classes[shown]
-        ranked_codes = report.codes[report.ranked_rows]
+        order = np.argsort(report.label_quality, kind="stable")
+        worst = set(order[: self.n_named].tolist())
         tick_labels = []
         for place, k in enumerate(shown.tolist()):
-            rows = report.ranked_rows[ranked_codes == k]
-            self._draw_strip(ax, rows, -float(place), COLORS[k % len(COLORS)])
+            rows = order[report.codes[order] == k]
+            self._draw_strip(ax, rows, worst, -float(place), COLORS[k % len(COLORS)])
             n_issues = f"{int(report.is_label_issue[rows].sum()):,} of {len(rows):,}"
             tick_labels.append(f"{short(report.classes[k], 20)}\n{n_issues} label issues")
         ax.set_yticks(0.5 * STRIP_HEIGHT - np.arange(len(shown)), tick_labels)
@@ -122,7 +123,7 @@ class LabelIssueDisplay(Display):
         open_frame(ax)
         ax.spines["bottom"].set_visible(False)
 
-    def _draw_strip(self, ax: Any, rows: Array, bottom: float, color: str) -> None:
+    def _draw_strip(self, ax: Any, rows: Array, worst: set[int], bottom: float, color: str) -> None:
         """Draw the rows of a class, of which the worst label issues are named."""
         report = self.report
         is_issue = report.is_label_issue[rows]
@@ -131,7 +132,6 @@ class LabelIssueDisplay(Display):
         ax.fill_between(x, height, bottom, step="mid", color=color, alpha=0.35, linewidth=0)
         ax.plot(x[is_issue], height[is_issue], ".", color=ISSUE_COLOR, markersize=5, clip_on=False)
         ax.axhline(bottom, color="0.6", linewidth=0.8)
-        worst = set(report.ranked_rows[: self.n_named].tolist())
         names = [literal(report.row_names[i]) for i in rows[is_issue].tolist() if i in worst]
         if names:
             text = f"lowest quality: {', '.join(names)}"

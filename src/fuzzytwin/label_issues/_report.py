@@ -110,7 +110,8 @@ class LabelIssueReport:
     given_labels : ndarray of shape (n,)
         Label of each row, as it was given.
     ranked_rows : ndarray of shape (n,)
-        Row numbers from 0, those of lowest label quality first.
+        Names of the rows, as in `row_names`, those of lowest label quality first. So `X.loc` takes
+        them if X is a data frame of pandas, and an array X is indexed by them.
     n_errors : float
         Expected number of label errors, the sum of ``1 - label_quality``. NaN if it is unknown.
     n_errors_if_accepted : float
@@ -118,8 +119,8 @@ class LabelIssueReport:
     noise_matrix : ndarray of shape (K, K)
         Share of the rows of each true class (row) that have each label (column). Rows sum to 1.
     row_names : ndarray of shape (n,)
-        Names of the rows in `sample_for_review` and `with_reviews`: entries of the index if they
-        are unique, otherwise row numbers from 0.
+        Names of the rows in `ranked_rows`, `sample_for_review` and `with_reviews`: entries of the
+        index if they are unique, otherwise (and without an index) row numbers from 0.
 
     Examples
     --------
@@ -188,8 +189,8 @@ class LabelIssueReport:
 
     @cached_property
     def ranked_rows(self) -> Array:
-        """Return row numbers, those of lowest label quality first."""
-        return np.argsort(self.label_quality, kind="stable")
+        """Return the names of the rows, those of lowest label quality first."""
+        return np.asarray(self.row_names[np.argsort(self.label_quality, kind="stable")])
 
     @property
     def n_errors(self) -> float:
@@ -211,7 +212,7 @@ class LabelIssueReport:
 
     @cached_property
     def row_names(self) -> Array:
-        """Return the names of the rows in `sample_for_review` and `with_reviews`."""
+        """Return the names of the rows, by which reports and reviews refer to them."""
         if self.index is not None:
             names = _as_array(self.index)
             if len(set(names.tolist())) == len(names):
@@ -254,7 +255,7 @@ class LabelIssueReport:
         Returns
         -------
         ndarray of shape (n,)
-            Names of rows, as in `row_names`, those of lowest label quality first. Rows that were
+            Names of rows, as in `ranked_rows`, those of lowest label quality first. Rows that were
             reviewed are not among them.
         """
         if not (is_whole(n) and n >= 0):
