@@ -247,6 +247,16 @@ def test_complex_columns_are_named(fit):
 
 
 @pytest.mark.parametrize("fit", [FuzzyTwinSVC().fit, COMMITTEE.fit, find_label_issues])
+def test_the_numbers_under_a_mask_are_not_used(fit):
+    mask = np.arange(40) == 7
+    with pytest.raises(ValueError, match=r"X holds masked values; .*X\.filled\(numpy\.nan\)"):
+        fit(np.ma.masked_array(X, np.column_stack([mask, ~mask])), Y)
+    with pytest.raises(ValueError, match="sample_weight holds masked values; give every row a"):
+        fit(X, Y, sample_weight=np.ma.masked_array(np.ones(40), mask))
+    fit(np.ma.masked_array(X), np.ma.masked_array(Y), sample_weight=np.ma.ones(40))
+
+
+@pytest.mark.parametrize("fit", [FuzzyTwinSVC().fit, COMMITTEE.fit, find_label_issues])
 def test_a_dict_of_columns_names_the_remedy(fit):
     with pytest.raises(ValueError, match=r"^X is a dict; give .* pandas\.DataFrame\(X\)\.$"):
         fit({"a": X[:, 0].tolist(), "b": X[:, 1].tolist()}, Y)

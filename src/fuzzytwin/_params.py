@@ -177,6 +177,8 @@ def real_array(name: str, value: Any) -> Array:
 
     Sums depend on the order in memory, in their last bits.
     """
+    if np.ma.is_masked(value):  # numpy would use the numbers under the mask
+        raise ValueError(f"{name} holds masked values; give every row a number.")
     try:
         return np.asarray(value, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:

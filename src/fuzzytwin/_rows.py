@@ -264,7 +264,7 @@ def match_labels(
 
 
 def check_rows(X: Any) -> None:
-    """Raise a ValueError if X is a path or a dict, or holds complex numbers."""
+    """Raise a ValueError if X is a path or a dict, or holds complex or masked numbers."""
     if isinstance(X, str | os.PathLike):
         path = os.fspath(X)
         raise ValueError(
@@ -273,6 +273,8 @@ def check_rows(X: Any) -> None:
         )
     if isinstance(X, dict) and not sparse.issparse(X):
         raise ValueError("X is a dict; give a data frame, such as pandas.DataFrame(X).")
+    if np.ma.is_masked(X):  # numpy would use the numbers under the mask
+        raise ValueError("X holds masked values; give NaN instead, such as X.filled(numpy.nan).")
     if getattr(getattr(X, "dtype", None), "kind", "") == "c" or _column_of_kind(X, "c"):
         name = _column_of_kind(X, "c") or "each column"
         raise ValueError(
