@@ -187,7 +187,6 @@ def test_what_needs_rows_is_refused_without_them(three):
         lambda: model.partial_fit(X, y),
         lambda: model.merge(clone(model).fit(X, y)),
         lambda: model.forget(X[:9], y[:9]),
-        lambda: clone(model)._fit_moments(model.moments_, model.classes_),
     ):
         with pytest.raises(ValueError, match="calibration='moments' or None"):
             wrong()

@@ -152,7 +152,7 @@ def _solver(settings: FitSettings, fold: Fold, grid: Grid) -> Solve:
 
         def solve_pairs(alphas: slice, Cs: slice) -> tuple[Array, Array]:
             parts = []
-            for space in row_spaces(settings, train, weights):
+            for space in row_spaces(train, weights):
                 parts.append(
                     space.crisp_grid(grid.Cs[Cs], grid.alphas[alphas], isotropic=isotropic)
                 )

@@ -194,11 +194,7 @@ def calibrate(
 ) -> Calibration:
     """Fit the calibration of the settings to moments or to the training rows."""
     if needs_rows(settings.calibration):
-        if rows is None:
-            raise ValueError(
-                f"calibration={settings.calibration!r} needs all rows at once, not only moments; "
-                "use calibration='moments' or None, or fit on all rows."
-            )
+        assert rows is not None  # what adds chunks or rows refuses this calibration before
         return LooEvaluator(settings, rows, mu, planes, moments, phi).calibrate()
     fit = CALIBRATIONS[str(settings.calibration)].fit
     if moments is not None:
@@ -318,7 +314,7 @@ class RowSpace(NamedTuple):
         return w.reshape(*intercept.shape, -1), b.reshape(intercept.shape)
 
 
-def row_spaces(settings: FitSettings, rows: Rows, weights: RowWeights) -> Iterator[RowSpace]:
+def row_spaces(rows: Rows, weights: RowWeights) -> Iterator[RowSpace]:
     """Yield the row space of each pair of classes, or that of all rows."""
     codes: Any = weights.codes
     groups = rows.groups
@@ -359,7 +355,7 @@ def _refit_in_row_space(
     choose_solver(replace(settings, solver="gram"), rows)
     alpha = _row_fit.ridge_of_rows(settings, rows, weights)
     C = settings.penalties(rows.classes)
-    for space in row_spaces(settings, rows, weights):
+    for space in row_spaces(rows, weights):
         Z = space.features.Z
         own = space.own
         slack = space.slack

@@ -94,10 +94,10 @@ class FitSettings:
     random_state: Any = 0
 
     @classmethod
-    def of(cls, estimator: BaseEstimator, **changed: Any) -> FitSettings:
+    def of(cls, estimator: BaseEstimator) -> FitSettings:
         """Check the parameters of an estimator. A ValueError names an invalid one."""
         names = {field.name for field in fields(cls)}
-        params = estimator.get_params(deep=False) | changed
+        params = estimator.get_params(deep=False)
         check_params(params, CONSTRAINTS | getattr(estimator, "_constraints", {}))
         values = {name: value for name, value in params.items() if name in names}
         values["membership"] = check_membership(values.get("membership"))

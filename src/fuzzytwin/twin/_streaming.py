@@ -220,16 +220,6 @@ class MomentClassifier(PlaneClassifier):
         names = None if names is None else np.array(names, dtype=object)
         return self._finish_fit(settings, fitted, schema_=schema, feature_names_in_=names)
 
-    def _fit_moments(
-        self, moments: TwinMoments, classes: Array, phi: LandmarkMap | None = None
-    ) -> Self:
-        """Fit the planes to moments, such as those of another fit."""
-        settings = FitSettings.of(self)
-        planes = self._solve(settings, moments, classes)
-        return self._finish_fit(
-            settings, Fitted(classes, planes, moments, phi), feature_names_in_=None
-        )
-
     def _finish_fit(
         self,
         settings: FitSettings,
