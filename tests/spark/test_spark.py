@@ -176,6 +176,17 @@ def test_computed_memberships(near, membership):
     assert_same(found, InMemory(membership=membership).fit(X, codes, weights))
 
 
+def test_a_calibrated_model_writes_probabilities(near):
+    from fuzzytwin.spark import FuzzyTwinSVC
+
+    X, codes, *_ = table()
+    wanted = InMemory(calibration="moments").fit(X, codes)
+    model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="whole", calibration="moments").fit(near)
+    rows = model.transform(near).orderBy("row").select("prediction", "probability").collect()
+    assert_array_equal([row["prediction"] for row in rows], wanted.predict(X))
+    assert_allclose([row["probability"] for row in rows], wanted.predict_proba(X), rtol=1e-7)
+
+
 @pytest.mark.parametrize(("label", "kind"), [("whole", "int"), ("word", "string")])
 def test_transform_keeps_the_type_of_the_label(near, label, kind):
     from fuzzytwin.spark import FuzzyTwinSVC
