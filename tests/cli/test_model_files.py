@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, ProximalSVC, files, store
+from fuzzytwin.explain import explain
 from fuzzytwin.tables import TablePreprocessor
 from fuzzytwin.twin._prediction import class_values, last_step
 from tests.cli.helpers import refused
@@ -126,3 +127,27 @@ def test_info_says_that_a_file_holds_training_rows(run, data):
     X = raw_frame(data)
     store.save(make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(X, X.pop("ill")), "p.skops")
     assert "landmarks" not in run("info", "p.skops")
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "value"),
+    [
+        ("info", "schema", {"columns": "x"}),
+        ("info", "schema", {"columns": [{"name": 3, "kind": "number"}]}),
+        ("predict", "schema", {"columns": [{"name": 3, "kind": "number", "findings": [],
+                                            "categories": []}]}),
+        ("explain", "effects", ["x"]),
+        ("explain", "classes", ["no", "yes"]),
+        ("evaluate", "thresholds", {"class": "0", "scores": [{"threshold": None}]}),
+    ],
+)  # fmt: skip
+def test_metadata_of_other_types_are_one_clear_error(run, data, folder, command, key, value):
+    X = raw_frame(data)
+    model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear"]))
+    model.fit(X, X.pop("ill"))
+    schema = {**model[0].schema_, "target": "ill"}
+    effects = explain(model, X)
+    metadata = {"schema": schema, "effects": effects, "classes": {"0": 1, "1": 1}, key: value}
+    store.save(model, "m.skops", metadata=metadata)
+    words = (command, "m.skops", *([data] if command in ("predict", "evaluate") else []))
+    refused(run, folder, *words, match="metadata of m.skops are not|not a schema .*train the model")

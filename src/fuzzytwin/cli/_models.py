@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +208,8 @@ def evaluate(
         y, predicted.astype(str), membership=P, classes=classes, weight=rows.weight,
         groups=rows.groups, probabilities=hasattr(fitted, "predict_proba"),
     )  # fmt: skip
-    score["thresholds"] = _at_thresholds(metadata.get("thresholds"), classes, P, y, rows)
+    with shared.reading_metadata(model):
+        score["thresholds"] = _at_thresholds(metadata.get("thresholds"), classes, P, y, rows)
     score["unknown_labels"] = sorted(set(y) - set(classes))
     score["trained_on_this"] = Path(str(metadata.get("data"))).name == data.name
     score["notes"] = notes(rows.findings)
@@ -272,12 +273,13 @@ def explain(
         explained = metadata["effects"]
     else:
         raise ValueError(f"{model} contains no effects; use fuzzytwin explain {model} DATA.")
-    explained, others = _select_classes(explained, label, metadata.get("classes", {}))
-    if as_json:
-        page = {"classes": [*explained, *others], "parameters": metadata.get("parameters")}
-        return show.print_json(page)
-    value = "probability" if hasattr(fitted, "predict_proba") else "membership"
-    show.explained(explained, others, limit, value)
+    with shared.reading_metadata(model) if data is None else nullcontext():
+        explained, others = _select_classes(explained, label, metadata.get("classes", {}))
+        if as_json:
+            page = {"classes": [*explained, *others], "parameters": metadata.get("parameters")}
+            return show.print_json(page)
+        value = "probability" if hasattr(fitted, "predict_proba") else "membership"
+        show.explained(explained, others, limit, value)
 
 
 def _select_classes(
@@ -319,7 +321,8 @@ def info(
         page = {"versions": versions(), "extras": installed, "datasets": list_uci()}
     if as_json:
         return show.print_json(page)
-    show.info(model, page)
+    with nullcontext() if model is None else shared.reading_metadata(model):
+        show.info(model, page)
 
 
 def export(

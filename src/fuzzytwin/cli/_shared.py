@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,18 @@ def _schema_metadata(pipeline: Any) -> dict[str, Any]:
         return {}
     labels = {label_key(str(label)): label for label in pipeline.classes_.tolist()}
     return {"schema": replace(TableSchema.from_dict(learned), labels=labels).to_dict()}
+
+
+@contextmanager
+def reading_metadata(model: Path) -> Iterator[None]:
+    """Raise one clear error if metadata are not as `train` writes them."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the metadata of {model} are not those of train ({type(error).__name__}: {error}); "
+            "train the model again."
+        ) from error
 
 
 def schema_of(metadata: dict[str, Any]) -> TableSchema:

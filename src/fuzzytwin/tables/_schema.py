@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from fuzzytwin._utils.extras import import_optional
-from fuzzytwin._utils.types import Array
+from fuzzytwin._utils.types import Array, has_type
 from fuzzytwin.tables._batch import TableBatch, error_context, is_numeric_list
 from fuzzytwin.tables._columns import Column, label_key, missing_column
 from fuzzytwin.tables._findings import Finding, TableError
@@ -288,7 +289,9 @@ class TableSchema:
                 "membership": _hashable(fields.get("membership")),
                 "missing": tuple(fields.get("missing", MISSING)),
             }
-            return cls(**{**fields, **restored})
+            schema = cls(**{**fields, **restored})
+            _check_types(schema)
+            return schema
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a schema ({error}); train the model again.") from error
 
@@ -564,3 +567,20 @@ def _column(entry: Mapping[str, Any]) -> Column:
     """Restore a column from JSON, which has lists instead of tuples."""
     findings = tuple(Finding(**finding) for finding in entry["findings"])
     return Column(**{**entry, "findings": findings, "categories": tuple(entry["categories"])})
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _check_types(part: TableSchema | Column | Finding) -> None:
+    """Raise a TypeError if a field of a restored schema, or of a part of it, has another type."""
+    for name, kind in _types(type(part)).items():
+        value = getattr(part, name)
+        if not has_type(value, kind):
+            raise TypeError(f"{name} is {value!r:.40}")
+        if isinstance(value, tuple):
+            for item in value:
+                if isinstance(item, (Column, Finding)):
+                    _check_types(item)
