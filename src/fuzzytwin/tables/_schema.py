@@ -576,7 +576,8 @@ def _types(kind: type) -> dict[str, Any]:
 
 def _check_types(part: TableSchema | Column | Finding) -> None:
     """Raise a TypeError if a field of a restored schema, or of a part of it, has another type."""
-    for name, kind in _types(type(part)).items():
+    part_type: Any = type(part)
+    for name, kind in _types(part_type).items():
         value = getattr(part, name)
         if not has_type(value, kind):
             raise TypeError(f"{name} is {value!r:.40}")
