@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 
-from fuzzytwin import FuzzyTwinCommittee
+from fuzzytwin import FuzzyTwinCommittee, find_label_issues
 from fuzzytwin._passes import in_memory
 from fuzzytwin._rows import validate_chunk, validate_rows
 from fuzzytwin.committee._first_pass import (
@@ -204,3 +204,35 @@ def test_the_first_pass_makes_no_wide_copy_of_narrow_rows(monkeypatch):
     assert stats.rows.X.dtype == np.float32
     of_rows = 10 * s.nbytes  # weights, shares, keys and their orders
     assert peak < X.nbytes / 2 + of_rows
+
+
+def sparse_table(n, d=6, seed=0):
+    """Counts, mostly zero, a column far from zero, and one of which all is zero but one row."""
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(0.7, (n, d)) * rng.uniform(0.5, 20, d)
+    X[:, 1] += 3
+    X[:, 2] = np.arange(n) == 7
+    y = (X[:, 0] / X[:, 0].std() + rng.normal(size=n) > 1).astype(int)
+    return X, y
+
+
+@pytest.mark.parametrize("n", [150, 1700])
+@pytest.mark.parametrize("members", [["linear"], ["rbf", "laplacian"]])
+def test_sparse_rows_are_scaled_as_dense_ones(n, members):
+    X, y = sparse_table(n)
+    weight = np.arange(n) % 4
+    dense = FuzzyTwinCommittee(members=members).fit(X, y, weight)
+    for convert in (sparse.csr_matrix, sparse.coo_array):
+        model = FuzzyTwinCommittee(members=members).fit(convert(X), y, weight)
+        np.testing.assert_allclose(model.scale_, dense.scale_, rtol=1e-12)
+        assert not model.mean_.any()
+        P = model.predict_proba(convert(X))
+        np.testing.assert_allclose(P, dense.predict_proba(X), atol=1e-6)
+        assert model.loo_log_loss_ == pytest.approx(dense.loo_log_loss_, abs=1e-6)
+
+
+def test_label_issues_of_sparse_rows_are_those_of_dense_ones():
+    X, y = sparse_table(200)
+    dense, found = find_label_issues(X, y), find_label_issues(sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(found.label_quality, dense.label_quality, atol=1e-6)
+    np.testing.assert_array_equal(found.is_label_issue, dense.is_label_issue)

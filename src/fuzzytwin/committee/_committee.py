@@ -47,7 +47,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
 
     Columns are scaled to unit variance first. If a few values of a column lie far from all others
     (a code such as -999, a misplaced decimal point), they are clipped to the nearest of the others,
-    in new rows also.
+    in new rows also. Sparse rows have the same scales, but are not centred, so that zeros stay
+    zeros. For linear, RBF and Laplacian members without `ard` this makes no difference, unless
+    there are more columns than landmarks. Members with "poly", "cosine", "sigmoid" or `ard` differ
+    from those of dense rows, and trees and Laplacian kernels with `ard` are for dense rows only.
 
     Parameters
     ----------
@@ -123,7 +126,8 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     landmarks_ : ndarray or CSR matrix of shape (m, d)
         Scaled landmarks.
     mean_, scale_ : ndarray of shape (d,)
-        Mean that is subtracted from each column, and scale by which it is then divided.
+        Mean that is subtracted from each column (0 for sparse rows), and scale by which it is then
+        divided.
     limits_ : ndarray of shape (2, d)
         Limits to which columns are clipped. Among the training rows, only values far from all
         others are beyond them, among new rows also values far outside the training range.

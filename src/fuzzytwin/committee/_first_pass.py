@@ -219,10 +219,12 @@ class FirstPassStats(ClassTotals):
             digit = np.ldexp(1.0, np.frexp(deviation)[1] - 24)
             rounded_mean = np.round(mean / digit) * digit
             rounded_deviation = np.round(deviation / digit) * digit
-        # A constant column becomes 0, or 1 in sparse rows, which are not centred.
+        # A constant column becomes 0, or 1 in sparse rows, which are not centred: zeros stay zeros.
         constant = self.low == self.high
-        size = np.abs(self.low - mean)
         mean = np.where(constant, mean, rounded_mean)
+        if sparse.issparse(X):
+            mean = np.zeros(X.shape[1])
+        size = np.abs(self.low - mean)
         deviation = np.where(constant, np.where(size > 0, size, 1.0), rounded_deviation)
         return Scales(mean, deviation, limits)
 
@@ -352,18 +354,15 @@ def _sample_index(keys: Array, groups: Array | None) -> Array | slice:
 
 
 def _column_sums(X: Any, v: Array) -> tuple[Array, Array]:
-    """Compute weighted means and scatters of columns, or scatters about 0 of sparse ones.
+    """Compute weighted means and scatters of columns.
 
     Means are summed about the first row, so that the mean of a constant column is exactly its
-    value. Columns of sparse rows are not centred, so that zeros stay zeros.
+    value.
     """
     n, d = X.shape
     mean, scatter = np.zeros((2, d))
     if sparse.issparse(X):
-        for index in blocks(n, X.nnz // max(n, 1)):
-            block = X[index].astype(np.float64)
-            scatter += block.multiply(block).T @ v[index]
-        return mean, scatter
+        return _sparse_column_sums(X, v)
     first = np.zeros(d)
     first[:] = X[0] if n else 0.0
     share = v / (v.sum() or 1.0)
@@ -374,6 +373,20 @@ def _column_sums(X: Any, v: Array) -> tuple[Array, Array]:
         for index in blocks(n, d):
             scatter += v[index] @ (X[index] - mean) ** 2
     return mean, scatter
+
+
+def _sparse_column_sums(X: Any, v: Array) -> tuple[Array, Array]:
+    """Compute weighted means and scatters of sparse columns, without a dense copy."""
+    d = X.shape[1]
+    total = v.sum()
+    weight = np.repeat(v, np.diff(X.indptr))  # of each stored number
+    data = X.data.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme values are clipped later
+        mean = np.bincount(X.indices, weight * data, minlength=d) / (total or 1.0)
+        centred = data - mean[X.indices]
+        scatter = np.bincount(X.indices, weight * centred * centred, minlength=d)
+        zeros = np.maximum(total - np.bincount(X.indices, weight, minlength=d), 0.0)
+        return mean, scatter + zeros * mean * mean
 
 
 def _column_range(X: Any) -> tuple[Array, Array]:

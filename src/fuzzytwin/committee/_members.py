@@ -39,7 +39,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "sigmoid": ("gamma", "length_scale_factor", "coef0"),
     "cosine": (),
 }
-MAX_COLUMNS = 3000  # with more columns, linear members are fitted in the span of the landmarks
+MAX_COLUMNS = 3000  # with more, linear members are fitted in the span of the landmarks
 MAX_ROUNDING = 1e-7  # largest rounding error of summed kernel values, see `Features`
 SMOOTHING = 1e-3  # added to probabilities of trees before the logarithm
 
@@ -221,7 +221,7 @@ class RidgeProblem:
 class Features:
     """Features of a member: columns, or kernel values at landmarks.
 
-    Linear members use the columns if these are few and dense, otherwise the span of the landmarks.
+    Linear members use the columns if these are few, otherwise the span of the landmarks.
 
     If kernel values are nearly collinear, rounding of their Gram matrix exceeds a small ridge.
     Features are then Nyström features (`rotated`): kernel values times the `root` of `LandmarkMap`.
@@ -230,10 +230,11 @@ class Features:
     def __init__(
         self, member: CommitteeMember, landmarks: Any, n_rows: int, *, with_root: bool = False
     ) -> None:
-        d = landmarks.shape[1]
-        dense = not sparse.issparse(landmarks)
-        self.columns = member.kernel == "linear" and dense and d <= min(n_rows, MAX_COLUMNS)
-        self.width = d if self.columns else landmarks.shape[0]
+        m, d = landmarks.shape
+        # Sparse columns become dense in a block of rows, like the kernel values at landmarks.
+        most = m if sparse.issparse(landmarks) else min(n_rows, MAX_COLUMNS)
+        self.columns = member.kernel == "linear" and d <= most
+        self.width = d if self.columns else m
         gamma = 1.0 if member.gamma is None else member.gamma
         kernel_params = member.kernel, gamma, member.degree, member.coef0
         self.map = LandmarkMap(landmarks, np.empty((0, 0)), *kernel_params)
@@ -247,7 +248,7 @@ class Features:
     def __call__(self, X: Any, distances: dict[str, Array] | None = None) -> Array:
         """Compute features of scaled rows. `distances` is a cache shared by members."""
         if self.columns:
-            return np.asarray(X)
+            return np.asarray(X.toarray() if sparse.issparse(X) else X)
         K = self.map.kernel_values(X, distances)
         return K @ self.root if self.rotated else K
 

@@ -111,7 +111,8 @@ def find_label_issues(
     X : {array-like, sparse matrix, data frame} of shape (n, d)
         Rows. Arrays may contain NaN. Data frames may contain text, categories and missing values,
         which `fuzzytwin.TablePreprocessor` turns into numbers without the labels, and dates, which
-        it does not use by default.
+        it does not use by default. By default, sparse and dense rows give the same result up to
+        rounding, unless they have more columns than there are landmarks (120 to 400).
     y : array-like of shape (n,) or str, default=None
         Labels of any kind, matched to the rows of X by position, not by an index. Or the name of
         the column of X that holds them. None with `votes`: the label of a row is then the one with
