@@ -57,7 +57,7 @@ def test_few_rows_of_a_frame_with_soft_labels_are_read_once(rows):
     soft = np.random.default_rng(1).dirichlet(np.ones(3), len(y))
     names = ["p", "q", "r"]
     frame = pd.DataFrame(X, columns=names).assign(y=y, **dict(zip("abc", soft.T, strict=True)))
-    wanted = InMemory(MEMBERS).fit(frame[names], y, membership=soft)
+    wanted = InMemory(members=MEMBERS).fit(frame[names], y, membership=soft)
     table = dd.from_pandas(frame, npartitions=3)
     found = FuzzyTwinCommittee(members=MEMBERS).fit(table, "y", membership=["a", "b", "c"])
     assert_allclose(found.predict_proba(table).compute(), wanted.predict_proba(frame[names]))
