@@ -36,8 +36,6 @@ XFAILS = [
         "csv excel folder parquet chunks frames dask spark",
     ),
     ("numbers of a workbook vote for a decimal point; issue 46", "prices", "excel"),
-    ("landmarks depend on the order of columns; issue 44", "", "columns"),
-    ("landmarks depend on the names of labels; issue 44", "", "names"),
 ]
 
 

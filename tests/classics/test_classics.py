@@ -162,6 +162,13 @@ def test_twin_svc_is_deterministic_and_its_seed_matters_within_tol_only():
     planes_close(first, TwinSVC(random_state=7).fit(X, y), rtol=1e-4, atol=1e-5)
 
 
+def test_twin_svc_does_not_depend_on_the_names_of_classes():
+    X, y = load_iris(return_X_y=True)
+    u = TwinSVC().fit(X, y).predict_membership(X)
+    renamed = TwinSVC().fit(X, np.array(["c", "a", "b"])[y]).predict_membership(X)
+    np.testing.assert_allclose(renamed[:, [2, 0, 1]], u, atol=1e-12)
+
+
 def test_twin_svc_warns_where_it_did_not_converge():
     X, y = make("overlapping", n=400)
     match = r"max_iter=2 .* class 0, 1; raise max_iter"

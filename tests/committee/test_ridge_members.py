@@ -88,15 +88,18 @@ def test_a_length_scale_beyond_all_numbers_is_named(factor):
 
 
 @pytest.mark.parametrize("n_landmarks", [40, "auto"])
-def test_the_order_of_rows_does_not_choose_landmarks(n_landmarks):
+def test_the_order_of_rows_and_columns_does_not_choose_landmarks(n_landmarks):
     X, y = make_moons(1700, noise=0.3, random_state=0)
     order = np.random.default_rng(0).permutation(len(y))
     model = FuzzyTwinCommittee(members=FEW, n_landmarks=n_landmarks, random_state=0)
-    found = [clone(model).fit(X[i], y[i]).predict_proba(X) for i in (slice(None), order)]
-    np.testing.assert_allclose(*found, atol=1e-8)
+    P = clone(model).fit(X, y).predict_proba(X)
+    by_rows = clone(model).fit(X[order], y[order]).predict_proba(X)
+    by_columns = clone(model).fit(X[:, ::-1], y).predict_proba(X[:, ::-1])
+    np.testing.assert_allclose(by_rows, P, atol=1e-8)
+    np.testing.assert_allclose(by_columns, P, atol=1e-8)
 
 
-def test_members_are_screened_whatever_the_order_of_rows(monkeypatch):
+def test_members_are_screened_whatever_the_order_of_rows_and_columns(monkeypatch):
     for name, number in (
         ("SMALL_TABLE_ROWS", 200),
         ("SCREENING_ROWS", 150),
@@ -106,6 +109,8 @@ def test_members_are_screened_whatever_the_order_of_rows(monkeypatch):
     X, y = make_moons(600, noise=0.3, random_state=0)
     order = np.argsort(y, kind="stable")
     model = FuzzyTwinCommittee(n_landmarks=40, random_state=0)
-    one, two = (clone(model).fit(X[i], y[i]) for i in (slice(None), order))
+    one = clone(model).fit(X, y)
+    moved = X[order][:, ::-1]
+    two = clone(model).fit(moved, y[order])
     assert [m.kernel for m in one.members_] == [m.kernel for m in two.members_]
-    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(one.predict_proba(X[order]), two.predict_proba(moved), atol=1e-6)

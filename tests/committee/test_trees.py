@@ -56,6 +56,15 @@ def test_arrays_predict_as_scikit_learn(n_classes):
     np.testing.assert_array_equal(staged[1], trees.predict_proba(new))
 
 
+def test_names_of_classes_change_no_folds():
+    X, _ = make_thresholds(60)
+    codes = np.arange(60) % 3
+    renamed = np.array([2, 0, 1])[codes]
+    for groups in (None, np.arange(60) // 2):  # groups of two classes each
+        folds = [_trees._content_folds(X, labels, groups, 4) for labels in (codes, renamed)]
+        np.testing.assert_array_equal(*folds)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_order_of_rows_columns_and_classes_does_not_matter(n_classes):
     X, y = make_classification(300, 7, n_informative=5, n_classes=n_classes, random_state=0)

@@ -363,3 +363,27 @@ def test_a_model_with_centers_holds_no_training_row(form, tmp_path):
     save(committee, tmp_path / "model.skops")
     again = load(tmp_path / "model.skops").predict_proba(form(X))
     assert_array_equal(again, committee.predict_proba(form(X)))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n_landmarks", [30, 150])  # refined by k-means, and rows as they are
+def test_the_order_of_columns_and_the_names_of_labels_do_not_matter(form, n_landmarks):
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, size=300, p=[0.5, 0.3, 0.2])
+    X = (rng.normal(size=(300, 6)) + y[:, None]) * (rng.random((300, 6)) < 0.7)
+    s = rng.uniform(0.5, 2.0, 300)
+    order, columns = rng.permutation(300), rng.permutation(6)
+    settings = {"kernel": "rbf", "n_landmarks": n_landmarks, "random_state": 0}
+    u = FuzzyTwinSVC(**settings).fit(form(X), y, s).predict_membership(X)
+    moved = FuzzyTwinSVC(**settings).fit(form(X[order][:, columns]), y[order], s[order])
+    assert_allclose(moved.predict_membership(X[:, columns]), u, atol=1e-9)
+    renamed = FuzzyTwinSVC(**settings).fit(form(X), np.array(["c", "a", "b"])[y], s)
+    assert_allclose(renamed.predict_membership(X)[:, [2, 0, 1]], u, atol=1e-9)
+    other = FuzzyTwinSVC(**settings | {"random_state": 1}).fit(form(X), y, s)
+    assert np.abs(other.predict_membership(X) - u).max() > 1e-4
+
+
+def test_samples_for_gammas_do_not_depend_on_the_order_of_columns():
+    X = np.random.default_rng(0).normal(size=(700, 5))
+    order = [3, 0, 4, 2, 1]
+    assert_allclose(default_gammas(X[:, order], None), default_gammas(X, None), rtol=1e-12)

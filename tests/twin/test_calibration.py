@@ -247,6 +247,20 @@ def test_many_rows_are_sampled():
     assert P[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_order_of_rows_and_columns_does_not_choose_the_sample(grouped, monkeypatch):
+    monkeypatch.setattr("fuzzytwin.twin._loo.MAX_ROWS", 40)
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    X = rng.normal(size=(300, 4)) + y[:, None]
+    groups = np.arange(300) // 2 if grouped else None
+    first = FuzzyTwinSVC(calibration="loo").fit(X, y, groups=groups)
+    order = rng.permutation(300)
+    groups = groups[order] if grouped else None
+    again = FuzzyTwinSVC(calibration="loo").fit(X[order][:, ::-1], y[order], groups=groups)
+    np.testing.assert_allclose(again.predict_proba(X[:, ::-1]), first.predict_proba(X), atol=1e-9)
+
+
 def test_sets_cover():
     X, y = load_breast_cancer(return_X_y=True)
     X = scale(X)

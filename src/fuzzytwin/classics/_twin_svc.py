@@ -172,7 +172,8 @@ class TwinSVC(NearestPlane):
             weight = rows.weight * weight
         K, d = own.origin.shape
         classes = plane_classes(K)
-        random = check_random_state(self.random_state)
+        # One seed for all planes, as the order of classes depends on their names.
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
         n = len(classes)
         coef = np.zeros((n, d))
         intercept = np.zeros(n)
@@ -186,7 +187,7 @@ class TwinSVC(NearestPlane):
             chosen = (rows.codes == j) & (weight > 0)
             white = _whitened_rows(Z, chosen, own.origin[k], own.offset[k], T, 1 / np.sqrt(a))
             price = c * (weight[chosen] / own.weight[j])
-            u, n_iter[i] = _minimise_hinge(white, price, self.tol, self.max_iter, random)
+            u, n_iter[i] = _minimise_hinge(white, price, self.tol, self.max_iter, seed)
             coef[i] = T @ u[:d]
             at_mean = u[d] / np.sqrt(a)
             intercept[i] = at_mean - coef[i] @ own.offset[k] - coef[i] @ own.origin[k]
@@ -219,7 +220,7 @@ def _whitened_rows(
 
 
 def _minimise_hinge(
-    rows: Array, price: Array, tol: float, max_iter: int, random: Any
+    rows: Array, price: Array, tol: float, max_iter: int, seed: int
 ) -> tuple[Array, int]:
     """Minimise 1/2 |u|^2 + sum price max(0, 1 + r.u) over all rows r except the last, a zero.
 
@@ -234,7 +235,7 @@ def _minimise_hinge(
         fit_intercept=False,
         tol=tol,
         max_iter=max_iter,
-        random_state=random,
+        random_state=seed,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the caller warns

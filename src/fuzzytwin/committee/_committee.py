@@ -60,7 +60,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         dense columns). "auto": these, and boosted trees if they raise the held-out likelihood
         enough. Trees are not tried if X is sparse or has more than four million entries, with soft
         labels, with more than 10 classes, or if a class has fewer than five rows. They are fitted
-        to a sample of at most 10,000 rows.
+        to a sample of at most 10,000 rows, which the order of the columns changes.
         A list: each entry is the name of a kernel ("linear", "rbf", "laplacian", "poly", "cosine",
         "sigmoid"), or a name with parameters such as ``("rbf", {"gamma": 0.1})``.
         Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),

@@ -28,7 +28,13 @@ from fuzzytwin._rows import Rows, check_finite, column_name
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._members import Features, RidgeProblem
 from fuzzytwin.core.blocks import merge_means, row_slices
-from fuzzytwin.core.hashing import copies_in_groups, row_hashes, unit_keys
+from fuzzytwin.core.hashing import (
+    class_ranks,
+    content_keys,
+    copies_in_groups,
+    group_sums,
+    unit_keys,
+)
 from fuzzytwin.core.ridge import RidgeSums
 from fuzzytwin.core.scaling import clipped, column_limits
 from fuzzytwin.core.weights import mean_weight
@@ -161,14 +167,16 @@ class FirstPassStats(ClassTotals):
     def by_class(self, by_label: Classes) -> FirstPassStats:
         """Replace labels by classes, and sort the sample.
 
-        It is sorted by keys and, within a group, by content, which makes the fit independent of
-        the order of rows.
+        It is sorted by group and content, which makes the fit independent of the order of rows and,
+        unless there are more rows than the sample holds, of columns.
         """
         rows = self.rows
-        tie_breakers: tuple[Array, ...] = ()
-        if rows.groups is not None:
-            tie_breakers = rows.weights, _label_order(rows), row_hashes(rows.X)
-        order = np.lexsort((*tie_breakers, self.keys))
+        content = content_keys(rows.X)
+        label = _label_order(rows)
+        if not rows.soft:
+            label = class_ranks(content, rows.codes)[rows.codes]
+        by_group = content if rows.groups is None else group_sums(content, rows.groups)[rows.groups]
+        order = np.lexsort((rows.weights, label, content, by_group))
         return replace(
             self,
             labels=by_label.classes,

@@ -47,7 +47,7 @@ from fuzzytwin.committee._members import (
 )
 from fuzzytwin.committee._stacking import fit_stacking
 from fuzzytwin.core.blocks import row_slices
-from fuzzytwin.core.hashing import assign_folds, group_sums, hash64, rank_hashes
+from fuzzytwin.core.hashing import assign_folds, class_ranks, group_sums, rank_hashes
 
 MAX_LEAVES = 12
 MAX_BINS = 255
@@ -119,10 +119,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         bins, thresholds = _bin_columns(X)
         row_keys, column_keys = rank_hashes(bins)
-        class_keys = np.zeros(len(classes), dtype=np.uint64)
-        np.add.at(class_keys, codes, hash64(row_keys))
-        class_order = np.argsort(class_keys, kind="stable")
-        class_rank = np.argsort(class_order)
+        class_rank = class_ranks(row_keys, codes)
+        class_order = np.argsort(class_rank)
         rows = np.lexsort((weight, class_rank[codes], row_keys))
         columns = np.argsort(column_keys, kind="stable")
         boosting = HistGradientBoostingClassifier(
@@ -364,8 +362,8 @@ def _content_folds(X: Array, codes: Array, groups: Array | None, n_folds: int) -
     Duplicates stay together, and so do groups.
     """
     keys = rank_hashes(X)[0]
-    codes = codes.astype(np.uint64)
     if groups is not None:
+        codes = class_ranks(keys, codes)[codes]
         keys = group_sums(keys, groups)[groups]
         first_code = np.full(len(keys), codes.max())  # a group counts for the first of its classes
         np.minimum.at(first_code, groups, codes)

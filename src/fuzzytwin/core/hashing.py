@@ -1,11 +1,14 @@
 """Hash rows by their content, and find duplicates of a row within its group.
 
-Rows are sorted, sampled and assigned to folds by these keys. Except for duplicates, a key does not
-depend on the order or the weights of rows, on the names of labels and groups, or on the chunks.
+Rows are sorted, sampled and assigned to folds by these keys. No key depends on the order or the
+weights of rows, or on the names of labels and groups. Keys of single rows (`row_hashes`) do not
+depend on the chunks either, except for duplicates, but on the order of the columns. Keys within a
+whole table (`content_keys`, `rank_hashes`) do not depend on that order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,18 +20,12 @@ from fuzzytwin.core.blocks import row_slices
 BLOCK_NUMBERS = 1 << 16  # numbers that are hashed at once
 
 
-def row_hashes(X: Any, column_mask: Array | None = None) -> Array:
-    """Hash rows: equal rows have equal keys, on any machine and in any chunk.
-
-    `column_mask` (d,) selects the columns to hash (None: all).
-    """
+def row_hashes(X: Any) -> Array:
+    """Hash rows: equal rows have equal keys, on any machine and in any chunk."""
     factors = np.random.RandomState(0).randint(1, 2**62, size=X.shape[1], dtype=np.int64) * 2 + 1
     factors = factors.astype(np.uint64)
     keys = np.zeros(X.shape[0], dtype=np.uint64)
-    if column_mask is not None:
-        factors[~column_mask] = 0
-    width = X.nnz // max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
-    for span in row_slices(X.shape[0], width, BLOCK_NUMBERS):
+    for span in _blocks(X):
         block = X[span]
         if sparse.issparse(X):
             rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
@@ -38,12 +35,32 @@ def row_hashes(X: Any, column_mask: Array | None = None) -> Array:
     return hash64(keys)
 
 
-def content_order(X: Any, s: Array | None = None) -> Array:
-    """Order rows by a hash of their values, and duplicates by weight, not by position.
+def content_keys(X: Any) -> Array:
+    """Hash rows (n,) of a whole table by their numbers, whatever the order of rows and columns.
 
-    Constant columns are ignored, so that their value changes nothing.
+    Constant columns do not count, nor whether zeros are stored.
     """
-    keys = row_hashes(X, varying(X))
+    keep = varying(X)
+
+    def codes(span: slice) -> Array:
+        return _bits(np.where(keep, X[span], 0.0))
+
+    keys = _sparse_hashes(X, keep) if sparse.issparse(X) else _table_hashes(codes, X)[0]
+    # If columns can be exchanged without a change, different rows have equal keys. Their values in
+    # this order of columns separate them, so that the order of rows never matters.
+    _, number, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    shared = np.flatnonzero(counts[number] > 1)
+    values = row_hashes(X[shared][:, keep])
+    distinct = np.unique(np.column_stack([number[shared].astype(np.uint64), values]), axis=0)
+    n_distinct = np.bincount(distinct[:, 0].astype(np.intp), minlength=len(counts))
+    differ = n_distinct[number[shared]] > 1
+    keys[shared[differ]] = hash64(keys[shared] + values)[differ]
+    return keys
+
+
+def content_order(X: Any, s: Array | None = None) -> Array:
+    """Order rows by a hash of their content (see `content_keys`), and duplicates by weight."""
+    keys = content_keys(X)
     return np.argsort(keys, kind="stable") if s is None else np.lexsort((s, keys))
 
 
@@ -62,9 +79,20 @@ def _number_hashes(numbers: Any, factors: Array) -> Array:
 
     The bits are folded first, because integers differ only in the highest bits of a float64.
     """
-    bits = (np.asarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)
+    bits = _bits(numbers)
     hashes = (bits ^ (bits >> np.uint64(32))) * factors
     return np.asarray(hashes ^ (hashes >> np.uint64(29)))
+
+
+def _bits(numbers: Any) -> Array:
+    """Return the bits of numbers as integers. Those of both zeros are 0."""
+    return np.asarray((np.asarray(numbers, dtype=np.float64) + 0.0).view(np.uint64))
+
+
+def _blocks(X: Any) -> list[slice]:
+    """Split rows into blocks that are hashed at once."""
+    width = X.nnz // max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
+    return row_slices(X.shape[0], width, BLOCK_NUMBERS)
 
 
 def hash64(keys: Array) -> Array:
@@ -79,9 +107,12 @@ def unit_keys(X: Any, label: Array, weight: Array, groups: Array | None = None) 
     """Compute a unique key for each row or, with groups, for its group.
 
     The key of a group is computed from its distinct rows, so that duplicates in it and its name do
-    not matter. Ties between rows or groups are broken by ``label`` and ``weight``.
+    not matter. Ties between rows or groups are broken by ``label``, the codes of labels or numbers
+    that order soft labels, and by ``weight``.
     """
     rows = row_hashes(X)
+    if label.dtype.kind in "iu":
+        label = class_ranks(rows, label)[label]
     if groups is None:
         return break_ties(rows, label, weight)
     keys = group_sums(rows, groups)
@@ -99,9 +130,54 @@ def rank_hashes(X: Array) -> tuple[Array, Array]:
     ranks = np.empty(X.shape, dtype=np.uint64)
     for j in range(X.shape[1]):
         ranks[:, j] = np.unique(X[:, j], return_inverse=True)[1].ravel()
-    rows = hash64(hash64(ranks).sum(axis=1))
-    columns = hash64(ranks + rows[:, None]).sum(axis=0)
-    return hash64(hash64(ranks * (columns | np.uint64(1))).sum(axis=1)), columns
+    return _table_hashes(ranks.__getitem__, X)
+
+
+def _table_hashes(codes: Callable[[slice], Array], X: Array) -> tuple[Array, Array]:
+    """Hash rows (n,) and columns (d,) of a dense table, from codes of its numbers by blocks.
+
+    Rows are first hashed without regard to columns, then columns by these rows, then rows again.
+    """
+    rows = np.zeros(X.shape[0], dtype=np.uint64)
+    columns = np.zeros(X.shape[1], dtype=np.uint64)
+    for span in _blocks(X):
+        block = codes(span)
+        rows[span] = hash64(hash64(block).sum(axis=1))
+        columns += hash64(block + rows[span, None]).sum(axis=0)
+    factors = columns | np.uint64(1)
+    for span in _blocks(X):
+        rows[span] = hash64(hash64(codes(span) * factors).sum(axis=1))
+    return rows, columns
+
+
+def _sparse_hashes(X: Any, keep: Array) -> Array:
+    """Compute `content_keys` of sparse rows. Zeros have the code 0, whose hash is 0."""
+    rows = np.zeros(X.shape[0], dtype=np.uint64)
+    columns = np.zeros(X.shape[1], dtype=np.uint64)
+
+    def entries(span: slice) -> tuple[Array, Array, Array]:
+        block = X[span].tocoo()
+        kept = keep[block.col]
+        return block.row[kept] + span.start, block.col[kept], _bits(block.data[kept])
+
+    for span in _blocks(X):
+        i, j, codes = entries(span)
+        np.add.at(rows, i, hash64(codes))
+        rows[span] = hash64(rows[span])
+        np.add.at(columns, j, hash64(codes + rows[i]) - hash64(rows[i]))
+    factors = (columns + hash64(rows).sum()) | np.uint64(1)
+    rows[:] = 0
+    for span in _blocks(X):
+        i, j, codes = entries(span)
+        np.add.at(rows, i, hash64(codes * factors[j]))
+    return hash64(rows)
+
+
+def class_ranks(keys: Array, codes: Array) -> Array:
+    """Rank the classes of rows by the content of these rows, not by their names."""
+    sums = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.uint64)
+    np.add.at(sums, codes, hash64(keys))
+    return np.argsort(np.argsort(sums, kind="stable"))
 
 
 def group_sums(keys: Array, groups: Array) -> Array:

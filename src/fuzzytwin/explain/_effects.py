@@ -23,6 +23,7 @@ from fuzzytwin.core.distances import (
     memberships_of,
     plane_norms,
 )
+from fuzzytwin.core.hashing import content_order
 from fuzzytwin.explain._names import OpenedModel, open_model, unnamed_columns
 from fuzzytwin.twin._prediction import NearestPlane
 
@@ -135,7 +136,8 @@ def _sampled(opened: OpenedModel, sample_weight: Any) -> tuple[OpenedModel, Arra
     cost = n_landmarks * (d + KERNEL_COST) or d
     count = int(np.clip(MAX_WORK / (4 * d * cost), MIN_ROWS, MAX_ROWS))
     if len(sampled_rows) > count:
-        sampled_rows = np.sort(np.random.default_rng(0).permutation(sampled_rows)[:count])
+        order = content_order(opened.rows[sampled_rows])
+        sampled_rows = np.sort(sampled_rows[order[:count]])
     w = w[sampled_rows]
     return replace(opened, rows=_dense(opened.rows[sampled_rows])), w / w.sum()
 

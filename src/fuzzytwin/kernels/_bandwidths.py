@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from scipy import sparse
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.blocks import column_means, dense_block, row_blocks, row_slices
-from fuzzytwin.core.hashing import rank_hashes, varying
+from fuzzytwin.core.hashing import content_keys, rank_hashes, varying
 from fuzzytwin.core.ridge import RidgePath, RidgeSums
 from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.kernels._landmark_map import DISTANCES, Gamma, LandmarkMap, narrow
@@ -218,17 +217,11 @@ def _mean_squared_steps(
 def _sample_landmarks(landmarks: Any, max_landmarks: int) -> Any:
     """Choose at most `max_landmarks` landmarks, independent of duplicates and of their order.
 
-    The order of dense columns does not matter either.
+    The order of columns does not matter either.
     """
-    if sparse.issparse(landmarks):
-        keys = [
-            (landmarks.indices[i:j].tobytes(), landmarks.data[i:j].tobytes())
-            for i, j in itertools.pairwise(landmarks.indptr)
-        ]
-        index = {key: i for i, key in enumerate(keys)}
-        distinct = np.array([index[key] for key in sorted(index)])
-    else:
-        distinct = np.unique(rank_hashes(landmarks)[0], return_index=True)[1]
+    is_sparse = sparse.issparse(landmarks)
+    keys = content_keys(landmarks) if is_sparse else rank_hashes(landmarks)[0]
+    distinct = np.unique(keys, return_index=True)[1]
     return landmarks[distinct[:: -(-len(distinct) // max_landmarks)]]
 
 

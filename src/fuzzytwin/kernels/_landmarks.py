@@ -10,7 +10,7 @@ from sklearn.utils import check_array, check_random_state
 
 from fuzzytwin._utils.types import Array, Matrix, canonical
 from fuzzytwin.core.blocks import column_means, dense_block
-from fuzzytwin.core.hashing import content_order, row_hashes
+from fuzzytwin.core.hashing import content_keys, content_order
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 
@@ -44,18 +44,19 @@ def kmeans_landmarks(
     """
     rng = check_random_state(random_state)
     content = X if content is None else content
-    chosen = sample_rows(content, codes, s, n_landmarks, rng)
+    rows = _shuffled_rows(content, s, n_landmarks, rng)
+    chosen = _stratified(rows, codes, n_landmarks)
     n = X.shape[0] if s is None else np.count_nonzero(s > 0)
     d = X.shape[1]
     if n < MIN_ROWS_PER_LANDMARK * len(chosen) or d > MAX_KMEANS_COLUMNS:
         return X[chosen]
     n_sampled = min(MAX_ROWS_PER_LANDMARK * len(chosen), MAX_KMEANS_NUMBERS // d)
     n_sampled = max(MIN_ROWS_PER_LANDMARK * len(chosen), n_sampled)
-    sampled = sample_rows(content, codes, s, n_sampled, rng)
+    sampled = _stratified(rows, codes, n_sampled)
     centers = dense_block(X, chosen)
-    rows = dense_block(X, sampled)
+    Z = dense_block(X, sampled)
     weight = None if s is None else s[sampled]
-    centers = _class_means(centers, codes[chosen], rows, codes[sampled], weight)
+    centers = _class_means(centers, codes[chosen], Z, codes[sampled], weight)
     form: Any = type(X)
     return form(centers) if sparse.issparse(X) else centers
 
@@ -79,7 +80,7 @@ def center_landmarks(
     one_class = np.zeros(X.shape[0], dtype=np.intp)
     n_sampled = max(MIN_CENTERS_SAMPLE, MAX_KMEANS_NUMBERS // X.shape[1])
     rows = sample_rows(content, one_class, s, n_sampled, rng)
-    rows = rows[np.unique(row_hashes(content[rows]), return_index=True)[1]]
+    rows = rows[np.unique(content_keys(content[rows]), return_index=True)[1]]
     units = np.arange(len(rows))
     if groups is not None:
         units = np.unique(groups[rows], return_inverse=True)[1]
@@ -132,23 +133,34 @@ def sample_rows(
 ) -> Array:
     """Sample rows of positive weight, stratified by class, or return all if they are few.
 
-    Rows are sorted by content before drawing, so that the sample does not depend on their order.
+    Rows are sorted by content and then shuffled once, before they are divided into classes, so that
+    the order of rows and columns and the names of labels do not matter.
     """
-    rows = np.arange(len(codes)) if s is None else np.flatnonzero(s > 0)
-    if len(rows) > max_rows:
-        weighted = s is not None and len(rows) < len(codes)
-        order = content_order(X[rows] if weighted else X, None if s is None else s[rows])
-        rows = rows[order]
-        labels = codes[rows]
-        counts = np.bincount(labels)
-        present = np.flatnonzero(counts)
-        share = np.maximum(1, np.floor(max_rows * counts[present] / len(rows)).astype(int))
-        chosen = [
-            rng.choice(rows[labels == k], size=min(m, counts[k]), replace=False)
-            for k, m in zip(present, share, strict=True)
-        ]
-        rows = np.concatenate(chosen)
-    return rows
+    return _stratified(_shuffled_rows(X, s, max_rows, rng), codes, max_rows)
+
+
+def _shuffled_rows(X: Any, s: Array | None, max_rows: int, rng: np.random.RandomState) -> Array:
+    """Shuffle the rows of positive weight, in an order of their content if they are many."""
+    rows = np.arange(X.shape[0]) if s is None else np.flatnonzero(s > 0)
+    if len(rows) <= max_rows:
+        return rows
+    has_all = len(rows) == X.shape[0]
+    order = content_order(X if has_all else X[rows], None if s is None else s[rows])
+    return np.asarray(rng.permutation(rows[order]))
+
+
+def _stratified(rows: Array, codes: Array, max_rows: int) -> Array:
+    """Take the first rows of each class, in proportion to the classes, or all if they are few."""
+    if len(rows) <= max_rows:
+        return rows
+    labels = codes[rows]
+    counts = np.bincount(labels)
+    share = np.maximum(1, np.floor(max_rows * counts / len(rows)))
+    by_class = np.argsort(labels, kind="stable")
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    rank_in_class = np.empty(len(rows), dtype=np.intp)
+    rank_in_class[by_class] = np.arange(len(rows)) - starts
+    return np.asarray(rows[rank_in_class < share[labels]])
 
 
 def _class_means(

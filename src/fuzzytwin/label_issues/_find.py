@@ -36,6 +36,7 @@ from fuzzytwin.committee._preprocessing import columns_of, fit_preprocessor, is_
 from fuzzytwin.core.hashing import (
     assign_folds,
     break_ties,
+    class_ranks,
     copies_in_groups,
     group_sums,
     rank_hashes,
@@ -434,6 +435,7 @@ def _content_folds(
 
     Classes are spread evenly over the folds. Groups stay together, and equal rows do not.
     """
+    codes = class_ranks(keys, codes)[codes]
     unit = np.arange(len(keys)) if groups is None else np.unique(groups, return_inverse=True)[1]
     unit_key = group_sums(keys, unit)
     first_code = np.full(len(unit_key), codes.max())  # a group counts for the first of its classes

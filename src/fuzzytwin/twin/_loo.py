@@ -25,7 +25,7 @@ from fuzzytwin.core.distances import (
     plane_ratio,
     plane_values,
 )
-from fuzzytwin.core.hashing import unit_keys
+from fuzzytwin.core.hashing import content_keys, group_sums
 from fuzzytwin.core.linalg import rank_tol
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.core.planes import Planes, crisp_grid, crisp_planes, plane_classes
@@ -172,8 +172,10 @@ class LooEvaluator:
         if codes is None or (np.bincount(codes, minlength=K) <= MAX_ROWS).all():
             return None, np.ones(K)
         weight = np.ones(len(codes)) if self.rows.weight is None else self.rows.weight
-        keys = unit_keys(self.rows.X, codes, weight, self.groups)
-        order = np.argsort(keys, kind="stable")
+        keys = content_keys(self.rows.X)
+        if self.groups is not None:
+            keys = group_sums(keys, self.groups)[self.groups]
+        order = np.lexsort((weight, keys))
         sampled_rows = [order[codes[order] == k][:MAX_ROWS] for k in range(K)]
         only = np.sort(np.concatenate(sampled_rows))
         own = self.weights.own

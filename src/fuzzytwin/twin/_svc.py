@@ -123,8 +123,8 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         `FuzzyTwinCommittee`). `partial_fit` takes the landmarks from the first batch and keeps
         them.
     random_state : int, RandomState instance or None, default=0
-        Seed of the sample of landmarks, which depends on the values of the rows and not on their
-        order. None is random.
+        Seed of the sample of landmarks, which depends on the values of the rows and not on the
+        order of rows or columns or the names of labels. None is random.
 
     Attributes
     ----------
