@@ -3,8 +3,7 @@ Calibrated probabilities
 ========================
 
 The memberships of twin SVMs are not probabilities. With calibration, the reliability curve follows
-the diagonal. ``"loo"`` fits log odds to leave-one-out values of the planes. ``"moments"`` computes
-them from means and covariances, which also works for rows that arrive in batches.
+the diagonal: log odds are fitted to leave-one-out values of the planes.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +17,7 @@ from fuzzytwin import FuzzyTwinSVC
 X, y = make_classification(6000, 12, n_informative=6, class_sep=0.7, random_state=0)
 A, B, a, b = train_test_split(X, y, test_size=4000, random_state=0)
 figure, ax = plt.subplots(figsize=(5.5, 4.4), layout="constrained")
-for calibration in (None, "moments", "loo"):
+for calibration in (None, "loo"):
     model = FuzzyTwinSVC(calibration=calibration).fit(A, a)
     p = (model.predict_proba(B) if calibration else model.predict_membership(B))[:, 1]
     name = f"calibration={calibration!r}"

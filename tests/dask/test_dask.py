@@ -231,9 +231,8 @@ def test_a_model_without_a_fit_says_so(frame):
 @pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
 def test_predictions_are_lazy(n_classes, planes):
     X, y, weights, *_ = table(n_classes)
-    parameters = {"planes": planes, "calibration": "moments"}
-    model = FuzzyTwinSVC(**parameters).fit(chunked(X), chunked(y))
-    wanted = InMemory(**parameters).fit(X, y)
+    model = FuzzyTwinSVC(planes=planes, calibration="loo").fit(X, y)
+    wanted = model.to_sklearn()
     looked_at = []
 
     def look(block):

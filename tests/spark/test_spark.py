@@ -177,11 +177,11 @@ def test_computed_memberships(near, membership):
 
 
 def test_a_calibrated_model_writes_probabilities(near):
-    from fuzzytwin.spark import FuzzyTwinSVC
+    from fuzzytwin.spark import FuzzyTwinSVCModel
 
     X, codes, *_ = table()
-    wanted = InMemory(calibration="moments").fit(X, codes)
-    model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="whole", calibration="moments").fit(near)
+    wanted = InMemory(calibration="loo").fit(X, codes)
+    model = FuzzyTwinSVCModel(wanted, "int").setParams(featuresCol=FEATURES)
     rows = model.transform(near).orderBy("row").select("prediction", "probability").collect()
     assert_array_equal([row["prediction"] for row in rows], wanted.predict(X))
     assert_allclose([row["probability"] for row in rows], wanted.predict_proba(X), rtol=1e-7)

@@ -38,11 +38,10 @@ def halves(X, y):
 
 
 @pytest.mark.parametrize("settings", [{}, {"planes": "fuzzy"}], ids=str)
-@pytest.mark.parametrize("calibration", ["loo", "moments"])
-def test_probabilities_sum_to_one_and_memberships_stay(three, settings, calibration):
+def test_probabilities_sum_to_one_and_memberships_stay(three, settings):
     X, y = three
     plain = FuzzyTwinSVC(**settings).fit(X, y)
-    model = FuzzyTwinSVC(calibration=calibration, **settings).fit(X, y)
+    model = FuzzyTwinSVC(calibration="loo", **settings).fit(X, y)
     P = model.predict_proba(X)
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.predict_membership(X), plain.predict_membership(X))
@@ -75,13 +74,10 @@ def test_a_membership_is_no_probability(three, model):
 
 def test_a_missing_method_names_the_remedy(three):
     model = FuzzyTwinSVC().fit(*three)
-    remedy = r"use predict_membership, or fit with calibration='loo'"
-    for name in ("predict_proba", "predict_log_proba"):
+    remedy = "use predict_membership, fit with calibration='loo', or use a FuzzyTwinCommittee"
+    for name in ("predict_proba", "predict_log_proba", "predict_set"):
         with pytest.raises(AttributeError, match=f"{name} needs probabilities.*{remedy}"):
             getattr(model, name)
-    model.set_params(calibration="moments").fit(*three)
-    with pytest.raises(AttributeError, match=r"predict_set .*fit with calibration='loo'"):
-        model.predict_set(three[0])
 
 
 @pytest.mark.parametrize("machine", [LeastSquaresTwinSVC, TwinSVC, GEPSVC])
@@ -94,7 +90,7 @@ def test_classic_machines_have_memberships_only(three, machine):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_log_loss_falls(n_classes):
-    loss = {None: 0.0, "loo": 0.0, "moments": 0.0}
+    loss = {None: 0.0, "loo": 0.0}
     for seed in range(3):
         X, y = make_classification(600, 12, n_informative=6, n_classes=n_classes, random_state=seed)
         (A, a), (B, b) = halves(scale(X), y)
@@ -102,7 +98,6 @@ def test_log_loss_falls(n_classes):
             model = FuzzyTwinSVC(calibration=kind).fit(A, a)
             loss[kind] += log_loss(b, class_values(model, B))
     assert loss["loo"] < 0.97 * loss[None]
-    assert loss["moments"] < 0.97 * loss[None]
 
 
 def test_log_odds_of_memberships_give_memberships(three):
@@ -122,17 +117,15 @@ def test_coupling_of_consistent_pairs_is_exact():
 
 
 @pytest.mark.parametrize("alpha", [10.0, "auto"])
-@pytest.mark.parametrize("calibration", ["loo", "moments"])
-def test_a_weight_of_w_is_w_copies_in_one_group(three, calibration, alpha):
+def test_a_weight_of_w_is_w_copies_in_one_group(three, alpha):
     X, y = three
     index = np.repeat(np.arange(len(y)), np.random.default_rng(4).integers(0, 4, len(y)))
     weight = np.bincount(index, minlength=len(y))
-    model = FuzzyTwinSVC(calibration=calibration, alpha=alpha)
+    model = FuzzyTwinSVC(calibration="loo", alpha=alpha)
     weighted = clone(model).fit(X, y, weight)
     repeated = clone(model).fit(X[index], y[index], groups=index)
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
-    if calibration == "loo":
-        np.testing.assert_array_equal(weighted.predict_set(X), repeated.predict_set(X))
+    np.testing.assert_array_equal(weighted.predict_set(X), repeated.predict_set(X))
 
 
 def test_weight_zero_is_absence_for_loo(three):
@@ -144,41 +137,6 @@ def test_weight_zero_is_absence_for_loo(three):
     np.testing.assert_allclose(weighted.conformity_scores_, fewer.conformity_scores_, atol=1e-9)
 
 
-def test_moments_stream(three):
-    X, y = three
-    s = np.random.default_rng(2).uniform(0.5, 2, len(y))
-    whole = FuzzyTwinSVC(calibration="moments", class_weight="balanced").fit(X, y, s)
-    parts = clone(whole)
-    for part in np.array_split(np.arange(len(y)), 4):
-        parts.partial_fit(X[part], y[part], classes=[0, 1, 2], sample_weight=s[part])
-    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-9)
-    one, other = (
-        clone(whole).partial_fit(X[h], y[h], classes=[0, 1, 2], sample_weight=s[h])
-        for h in (slice(0, 70), slice(70, None))
-    )
-    np.testing.assert_allclose(one.merge(other).predict_proba(X), whole.predict_proba(X), atol=1e-9)
-    rest = one.forget(X[70:], y[70:], s[70:])
-    first = clone(whole).fit(X[:70], y[:70], s[:70])
-    np.testing.assert_allclose(rest.predict_proba(X), first.predict_proba(X), atol=1e-8)
-
-
-def test_dask_gives_the_same_probabilities(three):
-    da = pytest.importorskip("dask.array")
-    from fuzzytwin.dask import FuzzyTwinSVC as DaskTwin
-
-    X, y = three
-    whole = FuzzyTwinSVC(calibration="moments").fit(X, y)
-    chunks = DaskTwin(calibration="moments").fit(
-        da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40)
-    )
-    found = chunks.predict_proba(da.from_array(X, chunks=(40, 4))).compute()
-    np.testing.assert_allclose(found, whole.predict_proba(X), atol=1e-9)
-    with pytest.raises(ValueError, match="calibration='moments'"):
-        DaskTwin(calibration="loo").fit(
-            da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40)
-        )
-
-
 def test_what_needs_rows_is_refused_without_them(three):
     X, y = three
     model = FuzzyTwinSVC(calibration="loo").fit(X, y)
@@ -188,7 +146,7 @@ def test_what_needs_rows_is_refused_without_them(three):
         lambda: model.merge(clone(model).fit(X, y)),
         lambda: model.forget(X[:9], y[:9]),
     ):
-        with pytest.raises(ValueError, match="calibration='moments' or None"):
+        with pytest.raises(ValueError, match="Set calibration=None, or fit on all rows"):
             wrong()
     np.testing.assert_array_equal(model.predict_proba(X), before)
     with pytest.raises(ValueError, match="calibration='sigmoid' is unknown"):
@@ -293,20 +251,9 @@ def test_sets_grow_with_coverage(three):
             model.predict_set(X, bad)
 
 
-@pytest.mark.parametrize("calibration", [None, "moments"])
-def test_sets_need_scores_of_rows(three, calibration):
-    X, y = three
-    fitted = FuzzyTwinSVC(calibration=calibration).fit(X, y)
-    streamed = FuzzyTwinSVC(calibration=calibration).partial_fit(X, y, classes=[0, 1, 2])
-    for model in (fitted, streamed):
-        with pytest.raises(ValueError, match="calibration='loo', or use a FuzzyTwinCommittee"):
-            model.predict_set(X)
-
-
 @scikit_learn_checks(
     slow=[
         FuzzyTwinSVC(calibration="loo"),
-        FuzzyTwinSVC(calibration="moments"),
         FuzzyTwinSVCCV(Cs=[1.0], alphas=[1.0], memberships=[None], cv=2, calibration="loo"),
     ],
 )
@@ -347,20 +294,17 @@ def test_columns_that_tell_nothing():
     assert same.predict_set(np.ones((3, 2))).all()
 
 
-@pytest.mark.parametrize("calibration", ["loo", "moments"])
-def test_kernels_weights_of_any_size_and_few_rows(three, calibration):
+def test_kernels_weights_of_any_size_and_few_rows(three):
     X, y = three
-    uses_kernel = FuzzyTwinSVC(kernel="rbf", alpha=1.0, calibration=calibration).fit(X, y)
+    uses_kernel = FuzzyTwinSVC(kernel="rbf", alpha=1.0, calibration="loo").fit(X, y)
     np.testing.assert_allclose(uses_kernel.predict_proba(X).sum(axis=1), 1.0)
-    if calibration == "loo":
-        assert uses_kernel.predict_set(X).any()
+    assert uses_kernel.predict_set(X).any()
     for size in (1e-200, 1e200):
-        heavy = FuzzyTwinSVC(calibration=calibration).fit(X, y, np.full(len(y), size))
+        heavy = FuzzyTwinSVC(calibration="loo").fit(X, y, np.full(len(y), size))
         assert np.isfinite(heavy.predict_proba(X)).all()
-    two = FuzzyTwinSVC(calibration=calibration).fit(X[:2], [0, 1])
+    two = FuzzyTwinSVC(calibration="loo").fit(X[:2], [0, 1])
     assert np.isfinite(two.predict_proba(X)).all()
-    if calibration == "loo":
-        assert two.predict_set(X).all()
+    assert two.predict_set(X).all()
 
 
 @pytest.mark.parametrize("solver", ["gram", "iterative"])
@@ -369,12 +313,10 @@ def test_solvers_without_moments(solver, monkeypatch):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(40, 90)), np.arange(40) % 2
     X[y == 1, :3] += 2.0
-    for calibration in ("loo", "moments"):
-        model = FuzzyTwinSVC(solver=solver, calibration=calibration).fit(X, y)
-        same = FuzzyTwinSVC(solver="moments", calibration=calibration).fit(X, y)
-        np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-6)
-        if calibration == "loo":
-            np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))
+    model = FuzzyTwinSVC(solver=solver, calibration="loo").fit(X, y)
+    same = FuzzyTwinSVC(solver="moments", calibration="loo").fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(model.predict_set(X), same.predict_set(X))
 
 
 def test_order_of_classes_does_not_matter(three):
@@ -394,28 +336,11 @@ def test_pairs_of_few_rows_are_like_the_others():
     assert (found.std(axis=0) < 0.15 * np.abs(found.mean(axis=0))).all()
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize(("n", "scale", "weight", "K"), [
-    (400, 1e-3, 1.0, 2), (10, 0.1, 1.0, 2), (100, 1.0, 1e-3, 2), (400, 1e-3, 1.0, 4),
-    (6, 1.0, 1.0, 2),
-])  # fmt: skip
-def test_weak_planes_are_never_turned_around(n, scale, weight, K, kernel):
-    """A strong ridge leaves values that tell classes apart by less than a row's own leverage."""
-    rng = np.random.default_rng(0)
-    y = np.arange(n) % K
-    X = scale * (0.5 * rng.normal(size=(n, 3)) + 4 * np.eye(4, 3)[y])
-    model = FuzzyTwinSVC(calibration="moments", kernel=kernel, gamma=0.1 / scale**2)
-    model.fit(X, y, sample_weight=np.full(n, weight))
-    right = (model.predict_membership(X).argmax(axis=1) == y).mean()
-    assert model.score(X, y) >= right - 0.02
-
-
-@pytest.mark.parametrize("calibration", ["loo", "moments"])
 @pytest.mark.parametrize("alpha", [1e-14, 1e-12, 1e-11])
 @pytest.mark.filterwarnings("ignore:the planes are ill-conditioned")
-def test_nearly_singular_planes_are_those_of_the_fit(alpha, calibration):
+def test_nearly_singular_planes_are_those_of_the_fit(alpha):
     """Planes lose digits where the ridge is tiny; that is no change of parameters."""
     X, y = np.random.default_rng(0).normal(size=(40, 60)), np.arange(40) % 2
-    model = FuzzyTwinSVC(alpha=alpha, solver="moments", calibration=calibration).fit(X, y)
+    model = FuzzyTwinSVC(alpha=alpha, solver="moments", calibration="loo").fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.loo_membership(X, y)).all()

@@ -81,10 +81,8 @@ def test_a_row_that_costs_planes_their_digits_gets_a_warning(solver):
 
 
 @pytest.mark.parametrize("solver", ["gram", "iterative"])
-@pytest.mark.parametrize("calibration", ["loo", "moments"])
-def test_a_constant_table_can_be_calibrated(solver, calibration):
+def test_a_constant_table_can_be_calibrated(solver):
     X, y = np.zeros((12, 3)), np.arange(12) % 2
-    model = FuzzyTwinSVC(solver=solver, calibration=calibration).fit(X, y)
+    model = FuzzyTwinSVC(solver=solver, calibration="loo").fit(X, y)
     assert_allclose(model.predict_proba(X), 0.5, atol=1e-9)
-    if calibration == "loo":
-        assert model.predict_set(X).all()
+    assert model.predict_set(X).all()

@@ -249,13 +249,6 @@ class LooFactor:
         q += self.root[-1]
         return np.asarray(q)
 
-    def mean_leverage(self, mean: Array, covariance: Array) -> float:
-        """Compute the mean of the products z' H^-1 z over rows of this mean and covariance."""
-        assert self.root is not None
-        w_root = self.root[:-1]
-        q = np.append(mean, 1.0) @ self.root
-        return float(self.floor + (w_root * (covariance @ w_root)).sum() + q @ q)
-
     def leave_out(
         self,
         q: Array,

@@ -233,7 +233,8 @@ class FuzzyTwinSVC(_Estimator):
     membershipCol : str, default="membership"
         Column to which `transform` writes memberships: an array, in the order of ``classes_``.
     probabilityCol : str, default="probability"
-        The column that a model with a `calibration` writes instead, with probabilities.
+        The column that a model with a `calibration`, which only a fit in memory can have, writes
+        instead, with probabilities.
     **params
         Parameters of `fuzzytwin.FuzzyTwinSVC`, by their names. A nonlinear kernel needs an array of
         landmarks as `n_landmarks`, and a `gamma` other than "scale".

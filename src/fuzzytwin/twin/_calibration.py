@@ -26,7 +26,7 @@ weights g_k. Without them, probabilities are proportional to P_k / g_k (prior co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,7 +36,6 @@ from scipy.special import expit, log_expit
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.distances import couple_pairwise
 from fuzzytwin.core.newton import minimise
-from fuzzytwin.twin._loo_systems import LeaveOneOut, LooSystems
 
 # Mean and strength (in rows) of the prior of c, between memberships and plane values. Chosen on
 # small samples of the first half of the tables of benchmarks/label_issues.py.
@@ -49,12 +48,6 @@ SIGNS = np.array([1.0, 1.0, -1.0, 0.0])
 # Bounds of the log odds, and of the part from memberships, so that no exp overflows.
 MAX_LOG_ODDS = 300.0
 MAX_LOG_RATIO = 12.0
-# Upper bound of mean leverages, which few rows determine poorly.
-MAX_LEVERAGE = 0.95
-# Variance added to plane values, as if this many rows were off by one margin. Values of nearly
-# parallel planes hardly vary in one direction, in which a difference of the means must not count as
-# certain.
-STRAY_ROWS = 0.03
 # Lower bound of 1 - w q, the denominator of a leave-one-out step of the log odds.
 MIN_DENOMINATOR = 0.1
 
@@ -147,7 +140,7 @@ def log_ratios(a: Array, planes: Array, n_classes: int) -> Array:
     return np.clip(ratio, -MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
-def from_rows(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
+def fit_log_odds(blocks: Iterable[tuple[Array, Array, Array]]) -> Calibration:
     """Fit the log odds of every pair to leave-one-out values, by penalised logistic regression.
 
     For each pair, c minimises over the rows of both classes, with their weights s,
@@ -280,85 +273,3 @@ def _minimise(rows: list[tuple[Array, Array]], prior: Array, ridge: Array, free:
         return step, gradient
 
     return minimise(objective, derivatives, np.where(free, prior, 0.0))
-
-
-def from_moments(model: LeaveOneOut) -> Calibration:
-    r"""Compute log odds from moments: the mean of those of memberships and of a Gaussian model.
-
-    With the mean m_k and covariance V_k of class k, plane values have the mean w.m_k + b and the
-    covariance w' V_k w. With a common covariance (the weighted mean of both), their log odds are
-    linear (Fisher's discriminant). They are overconfident for outlying rows, for which memberships
-    fall back towards one half. The mean of both log odds is better than either
-    (``python -m benchmarks calibration``).
-
-    In-sample values are closer to their targets t than those of new rows, by the mean leverage h of
-    their class, which also follows from the moments. Means and deviations are therefore first moved
-    away from t by 1 / (1 - h), as leave-one-out does for single rows.
-    """
-    own = model.own
-    systems = model.systems()
-    pairs, planes_of_pair = pair_planes(len(model.C))
-    coef = np.zeros((len(pairs), 3))
-    intercept = np.zeros(len(pairs))
-    for i, (pair, at) in enumerate(zip(pairs.tolist(), planes_of_pair, strict=True)):
-        weight = own.weight[pair]
-        if not weight.all():
-            intercept[i] = MAX_LOG_ODDS * (float(weight[0] > 0) - float(weight[1] > 0))
-            continue
-        m_k, V_k = _new_row_moments(model, systems, pair[0], at)
-        m_j, V_j = _new_row_moments(model, systems, pair[1], at)
-        share = weight / weight.sum()
-        n_rows = float(weight.sum() / (share @ own.row_weight[pair]))
-        slopes = _slopes(share[0] * V_k + share[1] * V_j, m_k - m_j, n_rows)
-        if m_k[0] <= m_j[0] or m_k[1] >= m_j[1]:  # classes are separated by less than h
-            slopes = np.zeros(2)
-        coef[i] = 0.5, *(slopes / 2)
-        intercept[i] = (np.log(weight[0] / weight[1]) - slopes @ (m_k + m_j) / 2) / 2
-    return Calibration(coef, intercept)
-
-
-def _slopes(V: Array, mean_difference: Array, n_rows: float) -> Array:
-    """Compute V^-1 (m_k - m_j), with the variance of `STRAY_ROWS` of n rows in every direction.
-
-    If V is singular (planes are parallel for C = 1), the slopes of least norm are returned.
-    """
-    values, vectors = np.linalg.eigh(V)
-    keep = values > 1e-8 * max(values[-1], 0.0)
-    spread = values[keep] + STRAY_ROWS / n_rows
-    return np.asarray(vectors[:, keep] @ ((vectors[:, keep].T @ mean_difference) / spread))
-
-
-def _new_row_moments(
-    model: LeaveOneOut, systems: LooSystems, c: int, at: Array
-) -> tuple[Array, Array]:
-    """Estimate mean and covariance of the values of two planes at new rows of class c."""
-    own = model.own
-    planes = model.planes
-    mean_c = (own.origin[c] - systems.centre) + own.offset[c]
-    w = planes.coef[at]
-    mean = systems.values[at] @ np.append(mean_c, 1.0)
-    covariance = w @ own.covariance[c] @ w.T
-    is_own = planes.classes[at, 0] == c
-    target = np.where(is_own, 0.0, -1.0)
-    slack = model.slack.weight[c] / own.weight[c]
-    unit = np.where(is_own, systems.own_unit[at], systems.rival_unit[at] * slack)
-    leverage = np.empty(2)
-    for i, plane in enumerate(at.tolist()):
-        factor = systems.factor(plane)
-        products = factor.mean_leverage(mean_c, own.covariance[c])
-        leverage[i] = unit[i] * own.row_weight[c] * products
-    inflation = 1 / (1 - np.minimum(leverage, MAX_LEVERAGE))
-    return target + inflation * (mean - target), covariance * np.outer(inflation, inflation)
-
-
-class _CalibrationMethod(NamedTuple):
-    """Fit function of a calibration, and whether it needs leave-one-out values or moments."""
-
-    fit: Callable[..., Calibration]
-    by_rows: bool
-
-
-CALIBRATIONS = {
-    "loo": _CalibrationMethod(from_rows, True),
-    "moments": _CalibrationMethod(from_moments, False),
-}

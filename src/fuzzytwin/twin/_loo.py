@@ -34,10 +34,10 @@ from fuzzytwin.core.weights import RowWeights, mean_weight
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
-from fuzzytwin.twin._calibration import CALIBRATIONS, Calibration
+from fuzzytwin.twin._calibration import Calibration, fit_log_odds
 from fuzzytwin.twin._fit import apply_class_weight, ridge, row_weights
 from fuzzytwin.twin._loo_systems import LeaveOneOut, LooValues
-from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
+from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Indices of m rows, and leave-one-out values and effective distances (n_planes, m) of the planes.
 LooDistances = tuple[Any, Array, Array]
@@ -139,12 +139,14 @@ class LooEvaluator:
             in_class = self.weights.codes[index] == np.arange(K)[:, None]
             return in_class * weight[index] * (scale / unit)[:, None]
 
-        totals = _class_totals(self.settings, self.rows, self.mu)
+        without_class_weight = replace(self.settings, class_weight=None)
+        weights = row_weights(without_class_weight, self.rows, self.mu)
+        totals = weights.totals(weights.own)
         factors = class_factors(self.settings.class_weight, totals, self.rows.classes)
         own = self.weights.own * (totals.sum() / (totals @ factors))  # class weights of mean 1
-        fit = CALIBRATIONS[str(self.settings.calibration)].fit
-        calibration = fit((f, a, by_class(own, index)) for index, f, a in blocks())
-        calibration = _with_class_weight(calibration, self.settings, totals, self.rows.classes)
+        calibration = fit_log_odds((f, a, by_class(own, index)) for index, f, a in blocks())
+        if self.settings.class_weight is not None:
+            calibration = replace(calibration, class_weight=factors)
         scores = []
         for index, f, a in blocks():
             held_out = by_class(own, index) * held_out_ratio[index]
@@ -183,49 +185,6 @@ class LooEvaluator:
         total = self.weights.totals(own)
         sampled = np.bincount(codes[only], own[only], minlength=K)
         return only, np.divide(total, sampled, out=np.ones(K), where=sampled > 0)
-
-
-def calibrate(
-    settings: FitSettings,
-    classes: Array,
-    planes: Planes,
-    moments: TwinMoments | None,
-    rows: Rows | None = None,
-    mu: Array | None = None,
-    phi: LandmarkMap | None = None,
-) -> Calibration:
-    """Fit the calibration of the settings to moments or to the training rows."""
-    if needs_rows(settings.calibration):
-        assert rows is not None  # what adds chunks or rows refuses this calibration before
-        return LooEvaluator(settings, rows, mu, planes, moments, phi).calibrate()
-    fit = CALIBRATIONS[str(settings.calibration)].fit
-    if moments is not None:
-        calibration = fit(leave_one_out(settings, moments, planes, classes))
-        totals = moments.own.weight
-    else:
-        assert rows is not None
-        weights = row_weights(settings, rows, mu)
-        totals = _class_totals(settings, rows, mu)
-        parts = [fit(model) for _, model in _refit_in_row_space(settings, rows, weights, planes)]
-        coef = np.concatenate([part.coef for part in parts])
-        intercept = np.concatenate([part.intercept for part in parts])
-        calibration = Calibration(coef, intercept)
-    return _with_class_weight(calibration, settings, totals, classes)
-
-
-def _class_totals(settings: FitSettings, rows: Rows, mu: Array | None) -> Array:
-    """Return the total weight of each class, without class weights."""
-    weights = row_weights(replace(settings, class_weight=None), rows, mu)
-    return weights.totals(weights.own)
-
-
-def _with_class_weight(
-    calibration: Calibration, settings: FitSettings, totals: Array, classes: Array
-) -> Calibration:
-    """Add the class weights, if there are any, so that the calibration can undo them."""
-    if settings.class_weight is None:
-        return calibration
-    return replace(calibration, class_weight=class_factors(settings.class_weight, totals, classes))
 
 
 def leave_one_out(

@@ -67,18 +67,6 @@ class LeaveOneOut:
     alpha: float
     isotropic: bool = False
 
-    def systems(self) -> LooSystems:
-        """Return the linear systems of all planes."""
-        return LooSystems(
-            self.own,
-            self.slack,
-            self.planes.classes,
-            self.C,
-            self.alpha,
-            self.planes.coef,
-            isotropic=self.isotropic,
-        )
-
     def values(
         self,
         Z: Any,
@@ -101,9 +89,17 @@ class LeaveOneOut:
         check_same_weights(weights, self.own, self.slack, names)
         if groups is not None and len(np.unique(groups)) == len(groups):
             groups = None  # single rows are much faster
-        systems = self.systems()
         n, d = Z.shape
         classes = self.planes.classes
+        systems = LooSystems(
+            self.own,
+            self.slack,
+            classes,
+            self.C,
+            self.alpha,
+            self.planes.coef,
+            isotropic=self.isotropic,
+        )
         counts = weights.counts(classes)
         may_orphan = groups is not None or bool((counts == 1).any())
         sums = np.zeros((2, len(classes)))

@@ -99,16 +99,8 @@ def check_calibrated(model: Any, name: str) -> None:
     if model.calibration is None:
         raise UnavailableError(
             f"{name} needs probabilities, which a {type(model).__name__} with calibration=None "
-            "does not have; use predict_membership, or fit with calibration='loo'."
-        )
-
-
-def check_conformal(model: Any, name: str) -> None:
-    """Raise an error if a model keeps no leave-one-out scores."""
-    if model.calibration != "loo":
-        raise UnavailableError(
-            f"{name} needs leave-one-out scores, which calibration={model.calibration!r} does not "
-            "keep; fit with calibration='loo', or use a FuzzyTwinCommittee."
+            "does not have; use predict_membership, fit with calibration='loo', or use a "
+            "FuzzyTwinCommittee."
         )
 
 

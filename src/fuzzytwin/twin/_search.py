@@ -19,7 +19,7 @@ from fuzzytwin.twin import _row_fit
 from fuzzytwin.twin._axes import check_axes, possible_solvers, shared_parameters
 from fuzzytwin.twin._grid import SCORES
 from fuzzytwin.twin._make_grid import SMALL_DATA, Search, Splits
-from fuzzytwin.twin._prediction import available_if, check_calibrated, check_conformal
+from fuzzytwin.twin._prediction import available_if, check_calibrated
 from fuzzytwin.twin._selection import choose_and_tabulate, pack_results, unpack_results
 from fuzzytwin.twin._settings import choose_solver
 from fuzzytwin.twin._stages import score_kernels
@@ -102,7 +102,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         are few, the folds. The best estimator uses the same number to predict.
     verbose : int, default=0
         If above 0, draw a progress bar on standard error.
-    calibration : None, "loo" or "moments", default=None
+    calibration : None or "loo", default=None
         As for `FuzzyTwinSVC`, for the best estimator only. Points are compared by labels of
         greatest membership. Keep None with a `scoring` that is not optimised by the most probable
         label, such as "balanced_accuracy".
@@ -294,7 +294,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         """Compute the logarithms of `predict_proba`."""
         return self._best().predict_log_proba(X)
 
-    @available_if(check_conformal)
+    @available_if(check_calibrated)
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:

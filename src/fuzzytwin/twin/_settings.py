@@ -42,7 +42,6 @@ from fuzzytwin.kernels import KERNELS
 from fuzzytwin.kernels._landmarks import MAX_CENTERS, is_centers, is_count
 from fuzzytwin.memberships import Membership
 from fuzzytwin.memberships._registry import check_membership
-from fuzzytwin.twin._calibration import CALIBRATIONS
 
 CHOICES = {
     "planes": ("crisp", "fuzzy"),
@@ -60,7 +59,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     "margin_width": number(),
     "class_weight": check_class_weight,
     "n_jobs": check_n_jobs,
-    "calibration": either(None, choice(*CALIBRATIONS)),
+    "calibration": either(None, choice("loo")),
     "kernel": callable_or(choice(*KERNELS)),
     "gamma": check_gamma,
     "degree": check_degree,
@@ -154,11 +153,6 @@ class FitSettings:
     def has_widths(self) -> bool:
         """Return whether the moments of abs(X) are needed for the widths of fuzzy planes."""
         return self.planes == "fuzzy"
-
-
-def needs_rows(calibration: str | None) -> bool:
-    """Return whether a calibration needs all rows at once, not only moments."""
-    return calibration is not None and CALIBRATIONS[calibration].by_rows
 
 
 def choose_solver(settings: FitSettings, rows: Rows, possible: Collection[str] = SOLVERS) -> str:

@@ -28,9 +28,9 @@ from fuzzytwin.twin._fit import (
     moments_of_chunks,
     moments_of_rows,
 )
-from fuzzytwin.twin._loo import LooEvaluator, calibrate
+from fuzzytwin.twin._loo import LooEvaluator
 from fuzzytwin.twin._prediction import PlaneClassifier, UnavailableError, available_if
-from fuzzytwin.twin._settings import FitSettings, choose_solver, needs_rows
+from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
@@ -64,10 +64,10 @@ def check_streamable(model: Any, name: str) -> None:
             "solver='moments'."
         )
     calibration = getattr(model, "calibration", None)
-    if needs_rows(calibration):
+    if calibration is not None:
         raise UnavailableError(
             f"{name} is not available with calibration={calibration!r}, which needs all rows at "
-            "once. Set calibration='moments' or None, or fit on all rows."
+            "once. Set calibration=None, or fit on all rows."
         )
     membership = getattr(model, "membership", None)
     if membership is not None:
@@ -108,7 +108,7 @@ class MomentClassifier(PlaneClassifier):
         settings = FitSettings.of(self)
         rows = validate_rows(self, X, y, *weights, groups=groups)
         settings.penalties(rows.classes)  # fail before the pass over the rows
-        if needs_rows(settings.calibration):
+        if settings.calibration is not None:
             warn_of_leakage(rows, "probabilities and prediction sets")
         with settings.thread_pool(rows.X):
             solver = choose_solver(settings, rows, self._solvers)
@@ -237,10 +237,10 @@ class MomentClassifier(PlaneClassifier):
         planes = fitted.planes
         degrees = fitted.degrees
         if settings.calibration is not None:
-            of_rows = () if rows is None else (rows, degrees, fitted.phi)
-            calibration = calibrate(settings, classes, planes, moments, *of_rows)
+            assert rows is not None  # what adds chunks or rows refuses a calibration before
+            loo = LooEvaluator(settings, rows, degrees, planes, moments, fitted.phi)
             parameters = {"calibration": settings.calibration, "rule": settings.rule}
-            attributes |= calibration.attributes() | {"calibration_parameters_": parameters}
+            attributes |= loo.calibrate().attributes() | {"calibration_parameters_": parameters}
         if moments is not None:
             params = self.get_params(deep=False)
             # Copied, so that changes in place are noticed.
@@ -338,10 +338,10 @@ def check_chunkable(settings: FitSettings, *, has_degrees: bool) -> None:
             f"solver={settings.solver!r} needs all rows at once and cannot be used with chunks; "
             "use solver='auto' or solver='moments', which adds up the moments of the chunks."
         )
-    if needs_rows(settings.calibration):
+    if settings.calibration is not None:
         raise ValueError(
             f"calibration={settings.calibration!r} needs all rows at once and cannot be used with "
-            "chunks; use calibration='moments' or None."
+            "chunks; fit in memory, or use a FuzzyTwinCommittee, which calibrates on chunks."
         )
     if has_degrees or is_streamable(settings.membership):
         return

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from fuzzytwin._utils.types import Array
 from fuzzytwin.core.conformal import prediction_sets, warn_of_rare_classes
-from fuzzytwin.twin._prediction import CalibratedPlanes, available_if, check_conformal
+from fuzzytwin.twin._prediction import CalibratedPlanes, available_if, check_calibrated
 from fuzzytwin.twin._streaming import MomentClassifier, check_streamable
 
 
@@ -89,14 +89,12 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         that read rows. None means 1, unless inside a `joblib.parallel_config` context. -1 uses all
         cores. Meanwhile, BLAS is limited to one thread (to `n_jobs` from 512 columns on). Results
         do not depend on it.
-    calibration : None, "loo" or "moments", default=None
+    calibration : None or "loo", default=None
         How `predict_proba` gets its probabilities. None: there is no `predict_proba`, only
         `predict_membership`, as a membership is no probability.
         "loo" fits the log odds of each pair of classes to the leave-one-out values of the planes.
-        It takes two passes over the rows and the time of a few fits, needs all rows at once (so no
-        `partial_fit`), and is required by `predict_set`. "moments" averages the log odds of
-        memberships and of Gaussian plane values. It uses the moments only, so that rows can be
-        added, merged and forgotten. See `fuzzytwin.twin._calibration`. With a calibration,
+        It takes two passes over the rows and the time of a few fits, and needs all rows at once (so
+        no `partial_fit`, for which there is `FuzzyTwinCommittee` on chunks). With a calibration,
         `predict` returns the most probable class and `decision_function` is based on probabilities.
         `predict_membership` does not change. Class weights change the planes and count as costs in
         `predict` and `decision_function`, but `predict_proba` undoes them: its probabilities refer
@@ -156,7 +154,7 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         Factor of each class. Only with `calibration` and `class_weight`.
     conformity_scores_ : ndarray of shape (m, 3) or (m, 4)
         Score, class, weight and, with `groups`, group code of the training rows, for
-        `predict_set`. Only with ``calibration="loo"``.
+        `predict_set`. Only with `calibration`.
     landmark_map_ : LandmarkMap
         Landmarks and the map to their features, to which ``coef_`` refers. Not for the linear
         kernel.
@@ -328,11 +326,11 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         """
         return self._forget(X, y, sample_weight, membership)
 
-    @available_if(check_conformal)
+    @available_if(check_calibrated)
     def predict_set(
         self, X: Any, coverage: float = 0.9, *, class_conditional: bool = False
     ) -> Array:
-        r"""Predict a conformal prediction set of labels for each row. Only with calibration="loo".
+        r"""Predict a conformal prediction set of labels for each row. Only with `calibration`.
 
         The nonconformity score of a row with a label is one minus the probability of the label
         (`predict_proba`). A label is in the set unless its score exceeds those of all but a share
