@@ -20,20 +20,6 @@ def numbers(frame):
     return frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "function"])
-def test_few_rows_need_one_pass(frame, tmp_path, kind):
-    y = frame["y"].to_numpy(str)
-    wanted = FuzzyTwinCommittee(members=MEMBERS).fit(frame[FEATURES], y, frame["w"])
-    found = files.fit(
-        FuzzyTwinCommittee(members=MEMBERS), write(frame, kind, tmp_path), target="y",
-        features=FEATURES, sample_weight="w", batch_rows=100,
-    )  # fmt: skip
-    assert_array_equal(found.feature_names_in_, FEATURES)
-    assert_allclose(found.predict_proba(frame[FEATURES]), wanted.predict_proba(frame[FEATURES]))
-    assert found.loo_log_loss_ == pytest.approx(wanted.loo_log_loss_)
-    assert (found.schema_ is not None) if kind != "function" else not hasattr(found, "schema_")
-
-
 @pytest.mark.parametrize("degrees", [None, "m", SOFT], ids=str)
 def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, degrees):
     monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)

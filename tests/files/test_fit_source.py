@@ -1,7 +1,5 @@
 """files.fit gives the planes of one fit, from every form and at any batch size."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -23,7 +21,7 @@ from fuzzytwin import (
 )
 from fuzzytwin.files._chunks import Selection
 from fuzzytwin.files._tables import open_source
-from fuzzytwin.tables._formats import BATCH_ROWS, open_table, rows_at_once
+from fuzzytwin.tables._formats import open_table
 from tests.files.helpers import (
     FEATURES,
     FORMS,
@@ -209,13 +207,6 @@ def test_kernel_with_the_landmarks_of_the_first_batch(tmp_path):
     once = iter([(frame[FEATURES].to_numpy(), frame["y"].to_numpy())])
     with pytest.raises(ValueError, match=r"give the\s+landmarks themselves"):
         files.fit(FuzzyTwinSVC(kernel="rbf"), once)
-
-
-@pytest.mark.parametrize("function", [files.fit, files.predict, files.find_label_issues])
-def test_as_many_rows_are_read_at_once_by_all_functions(function):
-    assert inspect.signature(function).parameters["batch_rows"].default is None
-    assert "batch_rows : int, default=None" in function.__doc__
-    assert (rows_at_once(32), rows_at_once(256)) == (BATCH_ROWS, 8192) == (65_536, 8192)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "feather", "frames"])

@@ -110,17 +110,6 @@ def test_scored_rows_share_their_labels(frame, monkeypatch):
     assert len(set(map(id, labels))) == len(set(labels))
 
 
-def test_few_rows_are_judged_as_in_memory(frame, tmp_path):
-    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
-    report, written = found(frame, write(frame, "csv", tmp_path), tmp_path)
-    wanted = find_label_issues(X, y)
-    assert_allclose(written["label_quality"], wanted.label_quality, atol=1e-6)
-    assert_array_equal(written["is_label_issue"], wanted.is_label_issue)
-    assert_array_equal(written["id"], np.arange(2, 902))  # as a spreadsheet shows them
-    assert report.n_errors == pytest.approx(wanted.n_errors)
-    assert report.n_sampled == 900
-
-
 def test_rows_are_read_three_times_and_batches_do_not_matter(frame, tmp_path, monkeypatch):
     monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
     degrees, model = [], committee(frame)

@@ -40,10 +40,11 @@ def test_predictions(form, ending, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
-def test_predictions_without_memberships_and_names(tmp_path):
+@pytest.mark.parametrize("model", [ProximalSVC(), make_pipeline(StandardScaler(), ProximalSVC())])
+def test_predictions_without_memberships_and_names(model, tmp_path):
     frame = make_table()
     X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(object)
-    model = ProximalSVC().fit(X, y)
+    model.fit(X, y)
     files.predict(model, [X[:700], X[700:]], tmp_path / "out.parquet")
     found = pd.read_parquet(tmp_path / "out.parquet")
     assert list(found) == ["label"]
@@ -71,29 +72,6 @@ def test_predictions_never_lose_a_file(tmp_path):
     assert not (tmp_path / "none.csv").exists()
 
 
-def test_empty_categories_are_missing_in_every_form(tmp_path):
-    colours = np.array(["red", "blue", None], dtype=object)[np.arange(1500) % 3]
-    frame = make_table().assign(colour=colours)
-    text = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder())
-    steps = [("number", StandardScaler(), FEATURES), ("text", text, ["colour"])]
-    names = [*FEATURES, "colour"]
-    filled = frame[names].replace({None: np.nan})
-    model = make_pipeline(ColumnTransformer(steps), FuzzyTwinSVC()).fit(filled, frame["y"])
-    for form in ("csv", "parquet", "function"):
-        files.predict(model, write(frame, form, tmp_path), tmp_path / f"{form}.parquet")
-        found = pd.read_parquet(tmp_path / f"{form}.parquet")
-        assert_array_equal(found["label"], model.predict(filled))
-
-
-def test_kept_columns_with_the_names_of_predictions(tmp_path):
-    frame = make_table().assign(label="mine")
-    model = in_memory(FuzzyTwinSVC(), frame)
-    files.predict(model, [frame], tmp_path / "out.parquet", keep="label")
-    found = pd.read_parquet(tmp_path / "out.parquet")
-    assert list(found)[:2] == ["label", "predicted_label"]
-    assert_array_equal(found["predicted_label"], model.predict(frame[FEATURES]))
-
-
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("wrap", [lambda p: p, lambda p: GridSearchCV(p, {"fuzzytwinsvc__C": [1]})])
 def test_predictions_of_pipelines(named, wrap, tmp_path):
@@ -110,22 +88,15 @@ def test_predictions_of_pipelines(named, wrap, tmp_path):
         assert_allclose(found.iloc[:, 1:], class_values(*last_step(model, X)), rtol=1e-12)
 
 
-def test_predictions_of_other_pipelines_have_no_memberships(tmp_path):
-    frame = make_table()
-    model = make_pipeline(StandardScaler(), ProximalSVC()).fit(frame[FEATURES], frame["y"])
-    files.predict(model, [frame], tmp_path / "out.parquet")
-    found = pd.read_parquet(tmp_path / "out.parquet")
-    assert list(found) == ["label"]
-    assert_array_equal(found["label"], model.predict(frame[FEATURES]))
-
-
 @pytest.mark.parametrize("form", ["parquet", "csv", "function"])
 def test_predictions_by_names_with_text_and_gaps(form, tmp_path):
     """As the command line saves its models."""
     frame = make_table().assign(colour=np.array(["red", "blue", "green"])[np.arange(1500) % 3])
     frame.loc[[3, 1400], "x0"] = np.nan
+    frame.loc[[5, 1300], "colour"] = np.nan
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
-    steps = [("number", numbers, FEATURES), ("text", OneHotEncoder(), ["colour"])]
+    text = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder())
+    steps = [("number", numbers, FEATURES), ("text", text, ["colour"])]
     names = [*FEATURES, "colour"]
     model = make_pipeline(ColumnTransformer(steps), FuzzyTwinSVC()).fit(frame[names], frame["y"])
     source = write(frame, form, tmp_path)

@@ -114,8 +114,10 @@ def test_numeric_columns_of_planes(tmp_path):
     with pytest.warns(UserWarning, match="not numeric are not used: 'zip'"):
         model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y")
     assert model.n_features_in_ == 1
-    model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", numeric=["zip"])
-    assert model.feature_names_in_.tolist() == ["zip", "a"]
-    assert (
-        files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", drop=["zip"]).n_features_in_ == 1
-    )
+    for choice, features in (
+        ({"numeric": ["zip"]}, ["zip", "a"]),
+        ({"features": ["a", "zip"]}, ["a", "zip"]),
+        ({"drop": ["zip"]}, ["a"]),
+    ):
+        model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", **choice)
+        assert model.feature_names_in_.tolist() == features

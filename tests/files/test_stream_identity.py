@@ -52,17 +52,6 @@ def test_train_and_predict(path, capsys):
     pd.testing.assert_frame_equal(one, other, rtol=1e-9, atol=1e-9)
 
 
-def test_label_issues(path, capsys):
-    words = ("label-issues", path, "--target", "sick", "--id", "key", "--json", "--out")
-    one = json.loads(command(capsys, *words, "memory.parquet", "--no-stream"))
-    other = json.loads(command(capsys, *words, "stream.parquet", "--stream"))
-    assert {**one, "out": ""} == {**other, "out": ""}
-    memory, stream = (pd.read_parquet(f"{name}.parquet") for name in ("memory", "stream"))
-    assert list(memory) == ["row", "key", *COLUMNS]
-    pd.testing.assert_frame_equal(memory, stream)
-    assert memory["is_label_issue"].sum() > 5
-
-
 def test_files_fit_and_predict_equal_the_fit_to_a_frame(path):
     frame = read_table(path).read().cells.to_pandas()
     X = frame.drop(columns=["sick"])
@@ -105,25 +94,3 @@ def test_csv_files_are_written_in_the_style_of_the_source(path):
         else:
             assert header.count(",") >= 3
             assert re.search(r",\d\.\d+", row)
-
-
-def test_next_months_file(path, capsys):
-    """New categories, missing cells and extra columns are taken; a renamed column is named."""
-    command(capsys, "train", path, "--target", "sick", "--folds", 2, "--out", "m.skops")
-    new = pd.DataFrame(
-        {"dose": ["1,5", None], "age": [1.5, None], "ward": ["new", None], "extra": [1, 2]}
-    )
-    if path.endswith("parquet"):
-        new["embedding"] = [np.zeros(3), np.ones(3)]
-    new.to_parquet("june.parquet", index=False)
-    assert run(["predict", "m.skops", "june.parquet", "--out", "p.parquet"]) == 0
-    said = capsys.readouterr().err
-    assert said.count("column 'ward'") == 1
-    assert "'new'" in said
-    assert len(pd.read_parquet("p.parquet")) == 2
-    new.rename(columns={"dose": "doze"}).to_parquet("july.parquet", index=False)
-    assert run(["predict", "m.skops", "july.parquet"]) == 2
-    said = capsys.readouterr().err
-    assert "did you mean 'doze'?" in said
-    assert "--allow-missing" in said
-    assert run(["predict", "m.skops", "july.parquet", "--allow-missing", "--out", "q.csv"]) == 0
