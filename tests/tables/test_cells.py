@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from fuzzytwin import FuzzyTwinSVC, files
 from fuzzytwin.tables import TablePreprocessor, TableSchema, TableWarning, read_table
 from fuzzytwin.tables._parse import (
     date_styles,
@@ -95,20 +94,6 @@ def test_codes_of_digits_are_categories_and_noted():
     assert (
         slips.note == "1 begin with zeros, such as 05; TablePreprocessor(category=['x']) keeps them"
     )
-
-
-def test_codes_of_digits_are_no_numbers_in_streams(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=80), "zip": [f"{i % 9:05d}" for i in range(80)]})
-    frame.assign(y=rng.choice(["n", "p"], 80)).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.warns(UserWarning, match="not numeric are not used: 'zip'"):
-        model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y")
-    assert model.feature_names_in_.tolist() == ["a"]
-    asked = ["a", "zip"]
-    model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=asked)
-    files.predict(model, tmp_path / "t.csv", tmp_path / "p.csv")
-    numeric = frame.assign(zip=frame["zip"].astype(float))
-    assert_array_equal(pd.read_csv(tmp_path / "p.csv")["label"], model.predict(numeric[asked]))
 
 
 def test_marks_for_missing_values_can_be_set():

@@ -6,9 +6,7 @@ import pyarrow as pa
 import pytest
 from sklearn.model_selection import cross_val_score
 
-from fuzzytwin import FuzzyTwinCommittee, find_label_issues
-from fuzzytwin.experiment import Experiment
-from fuzzytwin.experiment._rows import Settings
+from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.tables import TablePreprocessor, TableWarning
 
 
@@ -50,20 +48,6 @@ def test_a_row_counter_teaches_nothing_in_any_order():
         assert model.score(frame, y) < 0.7
     with pytest.warns(TableWarning, match="'case'"):
         assert cross_val_score(FuzzyTwinCommittee(members="planes"), frame, y).mean() < 0.7
-
-
-def test_a_frame_of_numbers_is_its_array_except_for_columns_that_name_rows():
-    frame = pd.DataFrame({"a": noise(60), "b": noise(60, 1), "code": np.arange(60) % 3})
-    y = (frame["a"] + frame["b"] > 0).to_numpy()
-    expected = FuzzyTwinCommittee().fit(frame.to_numpy(), y).predict_proba(frame.to_numpy())
-    np.testing.assert_allclose(
-        FuzzyTwinCommittee().fit(frame, y).predict_proba(frame), expected, rtol=1e-9
-    )
-    with pytest.warns(TableWarning, match="'id'"):
-        model = FuzzyTwinCommittee().fit(frame.assign(id=range(60)), y)
-    np.testing.assert_allclose(
-        model.predict_proba(frame.assign(id=range(60, 120))), expected, rtol=1e-9
-    )
 
 
 @pytest.mark.parametrize("n", [15, 80, 1000])
@@ -118,17 +102,6 @@ def test_a_few_limits_are_numbers(cells):
     assert kinds({"a": np.resize(cells, 60), "x": noise(60)})["a"] == "number"
     varied = [f"{value:.3f}" for value in np.abs(noise(60))]
     assert kinds({"a": ["<0.5", "0.5", *varied], "x": noise(62)})["a"] == "number"
-
-
-def test_command_and_python_agree_on_a_table_of_numbers(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(300, 12)) * 7 + 3, columns=[f"x{j}" for j in range(12)])
-    y = np.where(frame["x0"] + frame["x1"] + rng.normal(size=300) > 6, "yes", "no")
-    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    issues = find_label_issues(frame, y)
-    found = Experiment(str(tmp_path / "t.csv"), Settings("y")).label_issues
-    np.testing.assert_allclose(found.label_quality, issues.label_quality, rtol=1e-9)
-    np.testing.assert_array_equal(found.is_label_issue, issues.is_label_issue)
 
 
 @pytest.mark.parametrize(

@@ -131,30 +131,6 @@ def test_chunks_give_the_rows_of_one_batch(tmp_path, name, packed):
     assert len(rows) == 60
 
 
-BAD = {
-    "empty": (b"", "is empty"),
-    "blank": (b"\n\n", "is empty"),
-    "header only": (b"x,y\n", "no rows"),
-    "one row": (b"x,y\n1,a\n", "one class only"),
-    "duplicate names": (b"x,x,y\n1,2,a\n", "2 columns named"),
-    "NUL bytes": (b"x,y\n1,\0\n", "not a text file"),
-    "ragged": (BODY.encode() + b"1,2,3,4,5,6\n", "Expected 4 columns"),
-    "quote left open": (BODY.encode() + b'1,"2,a,no\n', "never closed|Expected 4 columns"),
-    "no header": (b"1,2\n3,4\n", "write the column names there"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_files_that_are_no_tables_get_a_clear_error(tmp_path, name):
-    content, message = BAD[name]
-    path = tmp_path / "t.csv"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        TableSchema.infer(read_table(path).read(), target="y")
-    with pytest.raises(ValueError, match=message):
-        TableSchema.infer(read_table(path).sample(), target="y")
-
-
 def test_separator_decimal_mark_and_encoding_can_be_set(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("a:b\n1,234:grün\n2,345:rot\n".encode("latin-1"))

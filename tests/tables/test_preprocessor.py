@@ -7,14 +7,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
 
-from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
-from fuzzytwin.datasets import load_uci
+from fuzzytwin import FuzzyTwinCommittee
 from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Settings
-from fuzzytwin.store import load, save
 from fuzzytwin.tables import TablePreprocessor, TableSchema, TableWarning, read_table
 from fuzzytwin.tables._preprocessor import fitted_to_schema
 from tests.checks import scikit_learn_checks
@@ -57,15 +53,6 @@ def test_the_same_numbers_as_on_the_command_line(tmp_path):
         "patient": "id", "dose": "number", "ward": "category", "stage": "number",
         "smokes": "boolean", "seen": "date", "site": "category",
     }  # fmt: skip
-
-
-def test_columns_as_asked():
-    frame, _ = make()
-    mine = TablePreprocessor(drop=["ward"], numeric=["seen"], category=["patient", "stage"])
-    kinds = {column.name: column.kind for column in mine.fit(frame).columns_}
-    assert kinds["ward"] == "dropped"
-    assert kinds["seen"] == "number"
-    assert kinds["patient"] == kinds["stage"] == "category"
 
 
 def test_frames_of_pandas_and_polars_and_arrays_give_the_same():
@@ -139,26 +126,11 @@ def test_cells_that_were_read_before_stay_as_they_are():
     np.testing.assert_array_equal(mine.transform(read), mine.transform(frame))
 
 
-def test_it_is_learned_from_training_rows_in_a_cross_validation():
-    X, y = load_uci("votes", return_X_y=True, as_frame=True)
-    model = make_pipeline(TablePreprocessor(), FuzzyTwinSVC())
-    assert cross_val_score(model, X, y, cv=5).mean() > 0.93
-
-
 def test_names_go_with_set_output():
     frame, _ = make()
     prepare = TablePreprocessor(category=["stage"]).set_output(transform="pandas")
     out = prepare.fit_transform(frame)
     assert {"number__dose", "category__ward_north", "category__stage_1"} <= set(out.columns)
-
-
-def test_a_saved_pipeline_comes_back(tmp_path):
-    frame, y = make()
-    model = make_pipeline(TablePreprocessor(category=["patient"]), FuzzyTwinSVC()).fit(frame, y)
-    save(model, tmp_path / "model.skops")
-    again = load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.decision_function(frame), model.decision_function(frame))
-    assert again[0].columns_ == model[0].columns_
 
 
 @pytest.mark.parametrize(

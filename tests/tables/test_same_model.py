@@ -184,15 +184,3 @@ def test_any_file_of_a_table_is_the_same_table(tmp_path, frame, form):
 @given(frame=tables(), form=forms())
 def test_hundreds_of_tables(tmp_path, frame, form):
     check(frame, form, tmp_path)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=LOOSE)
-@given(frame=tables(), form=forms())
-def test_whole_training_of_tables(tmp_path, frame, form):
-    paths = [write(frame, tmp_path / "plain", *PLAIN), write(frame, tmp_path / "other", *form)]
-    try:
-        models = [Experiment(path, ASKED).model[-1] for path in paths]
-    except ValueError:
-        return  # such tables are of the test above
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

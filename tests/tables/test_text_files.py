@@ -68,17 +68,6 @@ def test_boolean_columns_are_numbers(tmp_path):
         same(path, frame)
 
 
-def test_empty_text_is_missing(tmp_path):
-    frame = some().assign(a=0.5)
-    frame.loc[3, "y"] = None
-    for ending in ("csv", "parquet"):
-        path = tmp_path / f"t.{ending}"
-        frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-        row = 5 if ending == "csv" else 4  # the header of a text file is row 1
-        with pytest.raises(ValueError, match=rf"row {row}: column 'y' has no value"):
-            files.fit(FuzzyTwinSVC(), path, target="y")
-
-
 def test_decimal_mark_of_most_columns(tmp_path):
     frame = some().drop(columns="c")
     text = frame.to_csv(index=False, sep=";").splitlines()
@@ -287,20 +276,6 @@ def test_formulas_are_guarded(tmp_path):
         files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a"]).classes_,
         model.classes_,
     )
-
-
-def test_kept_columns_stay_as_they_are(tmp_path):
-    frame = some().drop(columns="c").assign(key=[f"{i:03d}" for i in range(60)], more="1.50")
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    model = files.fit(FuzzyTwinSVC(), tmp_path / "t.csv", target="y", features=["a", "b"])
-    files.predict(model, tmp_path / "t.csv", tmp_path / "p.csv", keep=["key", "more"])
-    found = pd.read_csv(tmp_path / "p.csv", dtype=str)
-    assert_array_equal(found["key"], frame["key"])
-    assert_array_equal(found["more"], frame["more"])
-    files.predict(model, tmp_path / "t.csv", tmp_path / "p.parquet", keep=["key", "more"])
-    found = pd.read_parquet(tmp_path / "p.parquet")
-    assert_array_equal(found["key"], frame["key"])  # zeros before them: no numbers
-    assert_array_equal(found["more"], "1.50")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
