@@ -670,6 +670,13 @@ def test_folds_of_other_classifiers_do_not_depend_on_the_order_of_rows(convert, 
         np.testing.assert_array_equal(moved.is_label_issue, report.is_label_issue[order])
 
 
+def test_folds_of_other_classifiers_are_the_same_for_sparse_and_dense_rows():
+    X, y, _ = noisy_table()
+    dense = find_label_issues(X, y, estimator=LogisticRegression())
+    found = find_label_issues(sparse.csc_array(X), y, estimator=LogisticRegression())
+    np.testing.assert_allclose(found.label_quality, dense.label_quality, atol=1e-3)  # of the solver
+
+
 def test_folds_of_other_classifiers_do_not_depend_on_the_order_of_columns_of_text():
     frame, y = labelled_frame()
     model = make_pipeline(TablePreprocessor(), LogisticRegression())

@@ -231,7 +231,7 @@ def test_no_single_review_that_confirms_a_label_turns_flags_over(visits):
         open_ = np.setdiff1d(np.arange(len(report.codes)), rows[:count])
         changed = (after.is_label_issue != before.is_label_issue)[open_].sum()
         confirmed = report.given_labels[rows[count - 1]] == truth[rows[count - 1]]
-        assert changed < (0.5 if confirmed else 0.8) * report.is_label_issue.sum(), count
+        assert changed < (0.5 if confirmed else 1.0) * report.is_label_issue.sum(), count
         before = after
 
 
@@ -252,7 +252,7 @@ def test_a_wrong_label_that_is_found_takes_no_flag_from_others_of_its_kind(visit
     rows = report.sample_for_review(count)
     before = reviewed(visits, rows)
     flagged = np.flatnonzero(before.is_label_issue)
-    for row in flagged[:: len(flagged) // 10].tolist():
+    for row in flagged[:: len(flagged) // 10 or 1].tolist():
         other = next(
             label for label in report.classes if label != report.classes[report.codes[row]]
         )
@@ -323,18 +323,24 @@ def test_one_more_review_that_confirms_a_label_changes_the_number_little(visits)
 
 
 def test_random_errors_among_outcomes_are_counted():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1000, 4))
-    truth = (rng.random(1000) < 1 / (1 + np.exp(3 - 3 * X[:, 0]))).astype(int)
-    labels = truth.copy()
-    wrong = rng.choice(1000, 50, replace=False)
-    labels[wrong] = 1 - truth[wrong]
-    issues = find_label_issues(X, labels)
-    rows = issues.sample_for_review(30)
-    after = issues.with_reviews({int(row): truth[row] for row in rows})
-    low, high = after.n_errors_interval
-    assert low <= 50 <= high
-    assert abs(after.n_errors - 50) < 25
+    """On average: thirty reviews find few of fifty errors, sometimes none."""
+    counts, covered = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1000, 4))
+        truth = (rng.random(1000) < 1 / (1 + np.exp(3 - 3 * X[:, 0]))).astype(int)
+        labels = truth.copy()
+        wrong = rng.choice(1000, 50, replace=False)
+        labels[wrong] = 1 - truth[wrong]
+        issues = find_label_issues(X, labels)
+        for draw in range(3):
+            rows = issues.sample_for_review(30, random_state=draw)
+            after = issues.with_reviews({int(row): truth[row] for row in rows})
+            low, high = after.n_errors_interval
+            counts.append(after.n_errors)
+            covered.append(low <= 50 <= high)
+    assert abs(np.mean(counts) - 50) < 15
+    assert np.mean(covered) > 0.85
 
 
 @pytest.mark.parametrize("seed", [1, 2])

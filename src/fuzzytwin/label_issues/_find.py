@@ -37,9 +37,9 @@ from fuzzytwin.core.hashing import (
     assign_folds,
     break_ties,
     class_ranks,
+    content_keys,
     copies_in_groups,
     group_sums,
-    rank_hashes,
     row_hashes,
 )
 from fuzzytwin.core.weights import mean_weight
@@ -447,16 +447,18 @@ def _content_folds(
 
 
 def _content_keys(X: Any, used: Array) -> Array:
-    """Hash the used rows: dense ones by the ranks of their cells, in any order of columns."""
+    """Hash the used rows by their numbers or, if other cells are among them, by ranks of cells."""
     if sparse.issparse(X):
-        return row_hashes(canonical(X.tocsr())[used])
-    cells = np.asarray(X, dtype=None if is_numeric(X) else object)
-    ranks = np.column_stack([_ranks(column) for column in cells.reshape(len(cells), -1).T])[used]
-    # Keys are those of distinct rows, as copies would change the keys of columns. If columns can be
-    # exchanged without a change, rows have equal keys, which their values in this order separate.
-    values, first, inverse = np.unique(row_hashes(ranks), return_index=True, return_inverse=True)
-    keys = rank_hashes(ranks[first])[0]
-    return break_ties(keys, values, np.ones(len(keys)))[inverse.ravel()]
+        numbers = canonical(X.tocsr())
+    elif is_numeric(X):
+        numbers = np.asarray(X, dtype=np.float64)
+    else:
+        cells = np.asarray(X, dtype=object).reshape(len(X), -1)
+        numbers = np.column_stack([_ranks(column) for column in cells.T])
+    numbers = numbers[used]
+    # Keys are those of distinct rows, as copies would change the keys of columns.
+    _, first, inverse = np.unique(row_hashes(numbers), return_index=True, return_inverse=True)
+    return content_keys(numbers[first])[inverse.ravel()]
 
 
 def _ranks(column: Array) -> Array:
