@@ -1,5 +1,7 @@
 """Run commands in a fresh folder."""
 
+import re
+
 import pytest
 
 from fuzzytwin import cli
@@ -21,5 +23,21 @@ def run(capsys):
         assert got == code, (got, out, err)
         assert "\x1b" not in out + err  # colours are for terminals
         return err if code else out
+
+    return call
+
+
+@pytest.fixture
+def refused(run, folder):
+    """Run a command that ends with one line and code 2, and leaves the folder as it was."""
+
+    def call(*words, match):
+        before = sorted(folder.rglob("*"))
+        said = run(*words, code=2)
+        assert said.startswith("error: ")
+        assert said.count("\n") == 1
+        assert len(said) < 400
+        assert re.search(match, said), said
+        assert sorted(folder.rglob("*")) == before
 
     return call

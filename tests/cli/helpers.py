@@ -1,7 +1,5 @@
 """Small tables for the tests of the command line."""
 
-import re
-
 import numpy as np
 import pandas as pd
 
@@ -24,13 +22,3 @@ def some(n=60, seed=0):
 
 
 QUICK = ("--folds", "2")
-
-
-def refused(run, folder, *words, match):
-    before = sorted(folder.rglob("*"))
-    said = run(*words, code=2)
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
-    assert len(said) < 400
-    assert re.search(match, said), said
-    assert sorted(folder.rglob("*")) == before

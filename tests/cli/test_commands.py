@@ -94,17 +94,6 @@ def test_the_progress_line_is_erased_after_the_report(run, monkeypatch):
     assert stderr.getvalue().endswith("\r")
 
 
-def test_report_escapes_what_tables_say(run, folder):
-    columns = some()
-    columns["<script>alert(1)</script>"] = columns.pop("a")
-    columns["y"] = np.where(columns["y"] == "yes", "<b>x</b>", "no")
-    words = (*QUICK, "--report", "r.html")
-    run("train", table("t.csv", **columns), "--target", "y", *words)
-    page = (folder / "r.html").read_text(encoding="utf-8")
-    assert "<script>" not in page
-    assert "<b>x</b>" not in page
-
-
 def test_json_for_machines(run):
     data = table("t.csv", **some())
     told = json.loads(run("train", data, "--target", "y", *QUICK, "--json"))
@@ -116,29 +105,6 @@ def test_json_for_machines(run):
     assert json.loads(run("info", "t.skops", "--json"))["metadata"]["target"] == "y"
     assert "fuzzytwin" in json.loads(run("info", "--json"))["versions"]
     assert json.loads(run("export", "t.skops", "t.onnx", "--json"))["outputs"][0] == "label"
-
-
-@pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz", "tsv"])
-def test_kinds_of_files(run, ending):
-    frame = pd.DataFrame(some())
-    if ending == "parquet":
-        frame.to_parquet("t.parquet")
-    elif ending == "feather":
-        frame.to_feather("t.feather")
-    else:
-        frame.to_csv(f"t.{ending}", index=False, sep="\t" if ending == "tsv" else ",")
-    run("train", f"t.{ending}", "--target", "y", *QUICK)
-    table("plain.csv", **some())
-    found = run("predict", "t.skops", f"t.{ending}")
-    if ending == "tsv":  # the output has the separator of the input
-        found = found.replace("\t", ",")
-    assert found == run("predict", "t.skops", "plain.csv")
-
-
-def test_semicolons_and_decimal_commas(run):
-    frame = pd.DataFrame(some())
-    frame.to_csv("t.csv", index=False, sep=";", decimal=",")
-    assert re.search(r"^a\s+number", run("train", "t.csv", "--target", "y", *QUICK), re.M)
 
 
 def test_text_stays_text_where_new_rows_look_like_numbers(run):
@@ -162,26 +128,6 @@ def test_weights_and_degrees(run):
     X = model[:-1].transform(pd.read_csv("w.csv")[["a", "b"]])
     expected = clone(model[-1]).fit(X, columns["y"], sample_weight=columns["w"])
     assert model[-1].loo_log_loss_ == pytest.approx(expected.loo_log_loss_)
-
-
-@pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
-def test_tables_larger_than_memory(run, folder, kind, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 100)
-    monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 300)
-    monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
-    frame = pd.DataFrame(some(350))
-    frame["town"] = np.array(["Oslo", "Rom", None], dtype=object)[np.arange(350) % 3]
-    frame["w"] = 1.0
-    data = f"t.{kind}"
-    frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
-    words = ("--target", "y", "--weight", "w", "--report", "r.html")
-    out = " ".join(run("train", data, *words).split())
-    assert "5-fold cross-validation on the first 300 rows:" in out
-    run("predict", "t.skops", data, "--out", "stream.csv")
-    run("predict", "t.skops", data, "--out", "memory.csv", "--no-stream")
-    one, other = (pd.read_csv(folder / f"{name}.csv") for name in ("stream", "memory"))
-    assert (one["label"] == other["label"]).all()
-    np.testing.assert_allclose(one["probability_yes"], other["probability_yes"], rtol=1e-9)
 
 
 def test_explain_and_info(run):

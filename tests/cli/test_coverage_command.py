@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 
 from fuzzytwin import FuzzyTwinSVC, store
 from fuzzytwin.tables import TablePreprocessor
-from tests.cli.helpers import QUICK, refused, some, table
+from tests.cli.helpers import QUICK, some, table
 
 
 def test_sets_beside_labels(run, folder):
@@ -25,14 +25,14 @@ def test_sets_beside_labels(run, folder):
     assert (greatest == (out["label"] == "yes")).all()
 
 
-def test_what_sets_need(run, folder):
+def test_what_sets_need(refused):
     data = table("rows.csv", **some())
     frame = pd.read_csv(data)
     plain = make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(frame[["a", "b"]], frame["y"])
     store.save(plain, "plain.skops")
     coverage = "predict", "plain.skops", "rows.csv", "--coverage"
-    refused(run, folder, *coverage, "0.9", match="use train, or .* calibration='loo'")
-    refused(run, folder, *coverage, "1.5", match="between 0 and 1")
+    refused(*coverage, "0.9", match="use train, or .* calibration='loo'")
+    refused(*coverage, "1.5", match="between 0 and 1")
 
 
 def test_sets_that_are_empty_or_lack_the_label_are_explained(run, folder):

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from fuzzytwin.label_issues._report import COLUMNS
-from tests.cli.helpers import QUICK, refused, some, table
+from tests.cli.helpers import QUICK, some, table
 
 
 @pytest.fixture(scope="module")
@@ -142,34 +142,24 @@ def test_groups_do_not_vouch_for_each_other(run, folder):
     assert np.mean([(row - 2) // 4 < 5 for row in listed]) > 0.7
 
 
-def test_what_is_refused(run, folder, data):
-    refused(run, folder, "label-issues", data, match="missing --target: .* of t.csv")
-    refused(run, folder, "label-issues", data, "--target", "dx", match="no column 'dx'")
-    refused(run, folder, "label-issues", "no.csv", "--target", "y", match="no.csv")
+def test_what_is_refused(run, folder, refused, data):
+    refused("label-issues", data, match="missing --target: .* of t.csv")
+    refused("label-issues", data, "--target", "dx", match="no column 'dx'")
+    refused("label-issues", "no.csv", "--target", "y", match="no.csv")
     words = ("label-issues", data, "--target", "diagnosis")
-    refused(run, folder, *words, "--id", "name", match="no column 'name'")
-    refused(
-        run, folder, *words, "--out", "d.txt", match="'d.txt' has an unknown ending; valid ones"
-    )
-    refused(run, folder, *words, "--out", "t.csv", match="t.csv is the input file; choose another")
-    refused(run, folder, *words, "--out", "x/d.csv", match="directory not found: x")
+    refused(*words, "--id", "name", match="no column 'name'")
+    refused(*words, "--out", "d.txt", match="'d.txt' has an unknown ending; valid ones")
+    refused(*words, "--out", "t.csv", match="t.csv is the input file; choose another")
+    refused(*words, "--out", "x/d.csv", match="directory not found: x")
     (folder / "d.csv").write_text("kept")
-    refused(run, folder, *words, "--out", "d.csv", match="d.csv already exists; .*--force")
-    refused(run, folder, *words, "--report", "d.csv", "--out", "d.csv", match="are both d.csv")
+    refused(*words, "--out", "d.csv", match="d.csv already exists; .*--force")
+    refused(*words, "--report", "d.csv", "--out", "d.csv", match="are both d.csv")
     run(*words, "--out", "d.csv", "--force")
     table("one.csv", a=[1.5, 1.5, 2.5, 3.5], y=["x"] * 4)
-    refused(
-        run,
-        folder,
-        "label-issues",
-        "one.csv",
-        "--target",
-        "y",
-        match="one class|only 'x'|one value",
-    )
+    refused("label-issues", "one.csv", "--target", "y", match="one class|only 'x'|one value")
 
 
-def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
+def test_files_larger_than_memory_are_judged_in_batches(run, folder, refused, cancer):
     frame, _ = cancer
     frame = frame.drop(columns="town").drop(index=[2, 5])
     for part in range(2):
@@ -184,17 +174,16 @@ def test_files_larger_than_memory_are_judged_in_batches(run, folder, cancer):
     assert (page["rows"], len(page["label_issues"])) == (567, page["n_label_issues"])
     said = run("label-issues", *files, *options, "--stream", "--force")
     assert f"{page['n_label_issues']} label issues in 567 rows" in said
-    refused(
-        run, folder, "label-issues", files[0], "--stream", "--out", "new.csv",
+    refused("label-issues", files[0], "--stream", "--out", "new.csv",
         match="missing --target",
     )  # fmt: skip
     run("label-issues", *files, *options[:-1], "whole.parquet")  # several files, in memory
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "whole.parquet"), written)
     for option in (("--votes", "x"), ("--groups", "x"), ("--keep-all",), ("--report", "r.html")):
         words = ("label-issues", *files, *options, "--stream", *option)
-        refused(run, folder, *words, match=f"{option[0]} cannot be combined with --stream")
+        refused(*words, match=f"{option[0]} cannot be combined with --stream")
     words = ("label-issues", *files, "--target", "diagnosis", "--stream", "--force", "--out")
-    refused(run, folder, *words, files[1], match="part-1.parquet is the input file; choose another")
+    refused(*words, files[1], match="part-1.parquet is the input file; choose another")
 
 
 def mixed(n=500, seed=1):
@@ -278,7 +267,7 @@ def test_streams_take_parts_whose_columns_have_other_types(run, folder):
     assert (folder / "parts.csv").read_text() == (folder / "whole.csv").read_text()
 
 
-def test_votes_of_annotators_take_the_place_of_a_target(run, folder):
+def test_votes_of_annotators_take_the_place_of_a_target(run, folder, refused):
     rng = np.random.default_rng(0)
     a = rng.normal(size=200)
     votes = {}
@@ -293,7 +282,7 @@ def test_votes_of_annotators_take_the_place_of_a_target(run, folder):
     found = pd.read_csv(folder / "d.csv")
     truth = np.where(a[found["row"] - 2] > 0, "yes", "no")
     assert (found["suggested_label"] == truth).mean() > 0.9
-    refused(run, folder, "label-issues", "v.csv", "--votes", "xyz_*", match="needs at least two")
+    refused("label-issues", "v.csv", "--votes", "xyz_*", match="needs at least two")
 
 
 def voted(n=120, seed=0):
@@ -331,12 +320,10 @@ def test_truth_values_of_votes_and_target_may_be_spelled_differently(run):
     assert found["n_label_issues"] < 5
 
 
-def test_it_is_asked_whether_minus_one_is_a_label_or_no_vote(run, folder):
+def test_it_is_asked_whether_minus_one_is_a_label_or_no_vote(refused):
     columns, _, votes = voted()
     table("v.csv", **columns, **{name: 2 * vote - 1 for name, vote in votes.items()})
-    refused(
-        run, folder, "label-issues", "v.csv", "--votes", "ann_*", match="-1 could be a label or"
-    )
+    refused("label-issues", "v.csv", "--votes", "ann_*", match="-1 could be a label or")
 
 
 def test_rows_that_have_a_label_need_no_vote(run):
@@ -421,18 +408,18 @@ def test_empty_rows_are_counted_though_they_are_not_read(run, folder, ending):
     assert streamed.index.max() == 89 + 2 + 3
 
 
-def test_errors_name_rows_as_they_are_shown_beside_empty_ones(run, folder):
+def test_errors_name_rows_as_they_are_shown_beside_empty_ones(folder, refused):
     columns = some(60)
     columns["w"] = np.where(np.arange(60) == 40, -1, 1)
     words = pd.DataFrame(columns).to_csv(index=False).splitlines(keepends=True)
     (folder / "t.csv").write_text("".join([*words[:5], "\n", "\n", *words[5:]]))
     for stream in ("--stream", "--no-stream"):
         given = "train", "t.csv", "--target", "y", "--weight", "w", stream
-        refused(run, folder, *given, match=r"holds -1 in row 44;")
+        refused(*given, match=r"holds -1 in row 44;")
 
 
 @pytest.mark.parametrize("how", ["--no-stream", "--stream"])
-def test_overlap_is_no_error_of_observed_outcomes(run, folder, how):
+def test_overlap_is_no_error_of_observed_outcomes(run, refused, how):
     rng = np.random.default_rng(0)
     died = rng.random(400) < 0.3
     frame = pd.DataFrame(rng.normal(size=(400, 3)) + 1.2 * died[:, None], columns=list("abc"))
@@ -443,16 +430,7 @@ def test_overlap_is_no_error_of_observed_outcomes(run, folder, how):
         for labels in ("auto", "annotated", "observed")
     }
     assert n_errors["observed"] < n_errors["auto"] < 0.5 * n_errors["annotated"]
-    refused(run, folder, *command, "seen", match="'seen' is not one of auto, annotated, observed")
-
-
-def test_columns_of_an_embedding_share_a_line(run, folder):
-    rng = np.random.default_rng(0)
-    label = rng.integers(2, size=120)
-    rows = rng.normal(size=(120, 30)) + 2 * label[:, None]
-    pd.DataFrame({"emb": list(rows), "label": label}).to_parquet("t.parquet")
-    out = run("label-issues", "t.parquet", "--target", "label")
-    assert "30 columns of kind number: emb_0, emb_1, " in out
+    refused(*command, "seen", match="'seen' is not one of auto, annotated, observed")
 
 
 def test_outcomes_are_hinted_at_if_overlap_may_explain_the_label_issues(run, folder):

@@ -13,7 +13,6 @@ from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, ProximalSVC, files, stor
 from fuzzytwin.explain import explain
 from fuzzytwin.tables import TablePreprocessor
 from fuzzytwin.twin._prediction import class_values, last_step
-from tests.cli.helpers import refused
 
 
 def visits(n=160):
@@ -106,16 +105,15 @@ def test_a_file_of_the_command_line_takes_a_raw_frame_in_python(run, data, words
         model.predict(X.drop(columns="dose"))
 
 
-def test_what_a_file_does_not_know_is_asked_for(run, data, folder):
+def test_what_a_file_does_not_know_is_asked_for(refused, data):
     X = raw_frame(data)
     y = X.pop("ill")
     store.save(make_pipeline(TablePreprocessor(), FuzzyTwinSVC()).fit(X, y), "m.skops")
-    refused(run, folder, "evaluate", "m.skops", data,
-            match="missing --target: name the column of t.csv")  # fmt: skip
-    refused(run, folder, "explain", "m.skops", match="contains no effects; use")
+    refused("evaluate", "m.skops", data, match="missing --target: name the column of t.csv")
+    refused("explain", "m.skops", match="contains no effects; use")
     numbers = X[["stage"]].to_numpy()
     store.save(make_pipeline(StandardScaler(), FuzzyTwinSVC()).fit(numbers, y), "n.skops")
-    refused(run, folder, "predict", "n.skops", data, match="starts with a TablePreprocessor")
+    refused("predict", "n.skops", data, match="starts with a TablePreprocessor")
 
 
 def test_info_says_that_a_file_holds_training_rows(run, data):
@@ -141,7 +139,7 @@ def test_info_says_that_a_file_holds_training_rows(run, data):
         ("evaluate", "thresholds", {"class": "0", "scores": [{"threshold": None}]}),
     ],
 )  # fmt: skip
-def test_metadata_of_other_types_are_one_clear_error(run, data, folder, command, key, value):
+def test_metadata_of_other_types_are_one_clear_error(refused, data, command, key, value):
     X = raw_frame(data)
     model = make_pipeline(TablePreprocessor(), FuzzyTwinCommittee(members=["linear"]))
     model.fit(X, X.pop("ill"))
@@ -150,4 +148,4 @@ def test_metadata_of_other_types_are_one_clear_error(run, data, folder, command,
     metadata = {"schema": schema, "effects": effects, "classes": {"0": 1, "1": 1}, key: value}
     store.save(model, "m.skops", metadata=metadata)
     words = (command, "m.skops", *([data] if command in ("predict", "evaluate") else []))
-    refused(run, folder, *words, match="metadata of m.skops are not|not a schema .*train the model")
+    refused(*words, match="metadata of m.skops are not|not a schema .*train the model")

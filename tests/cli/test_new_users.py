@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuzzytwin import FuzzyTwinCommittee, store
 from fuzzytwin.cli import _shared as shared
 from fuzzytwin.label_issues._report import COLUMNS
-from tests.cli.helpers import refused, some, table
+from tests.cli.helpers import some, table
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +38,6 @@ def words_of(text):
 
 
 # The committee is what train fits
-
-
-def test_train_fits_the_committee_and_every_command_works_with_it(run, data):
-    told = json.loads(run("train", data, "--target", "ill", "--folds", 2, "--json"))
-    assert told["parameters"]["members"]
-    assert 0 < told["score"]["log_loss"] < 0.4
-    assert isinstance(store.load("h.skops")[-1], FuzzyTwinCommittee)
-    out = run("predict", "h.skops", data).splitlines()
-    assert out[0] == "label,probability_no,probability_yes"
-    assert "committee of" in run("info", "h.skops")
-    assert "log loss" in run("evaluate", "h.skops", data)
-    assert "class yes" in run("explain", "h.skops")
 
 
 def test_thresholds_of_training_are_measured_on_new_rows(run, data):
@@ -151,17 +138,6 @@ def test_sentinels_are_noticed(run, data, words):
     assert "ward category 2" in out
 
 
-def test_a_leak_and_spellings_of_labels_are_noticed(run):
-    columns = some(60)
-    columns["late"] = np.where(columns["y"] == "yes", 1.5, 0.25) + np.arange(60) / 1000
-    columns["y"] = np.where(np.arange(60) % 3, columns["y"], np.char.upper(columns["y"]))
-    out = words_of(run("label-issues", table("t.csv", **columns), "--target", "y"))
-    assert "'YES' and 'yes' differ only in case" in out
-    columns["y"] = np.char.lower(columns["y"])
-    out = words_of(run("label-issues", table("t.csv", **columns), "--target", "y"))
-    assert "column 'late' by itself gives a balanced accuracy of 1.00" in out
-
-
 # Doubts, and training on what they say
 
 
@@ -175,7 +151,7 @@ def test_doubts_say_what_taking_the_suggestions_would_do(run):
     assert told["n_errors_if_accepted"] < told["n_errors"]
 
 
-def test_the_table_of_doubts_can_be_trained_on(run, folder, data):
+def test_the_table_of_doubts_can_be_trained_on(run, refused, data):
     out = run("label-issues", data, "--target", "ill", "--out", "d.csv", "--keep-all")
     assert "--degree" not in out  # a model that weighs rows by these degrees is worse
     found = pd.read_csv("d.csv")
@@ -184,14 +160,12 @@ def test_the_table_of_doubts_can_be_trained_on(run, folder, data):
     told = json.loads(run("train", "d.csv", "--target", "ill", "--folds", 2, "--json"))
     used = [c["name"] for c in told["schema"]["columns"] if c["kind"] not in ("dropped", "id")]
     assert used == ["dose", "age", "ward"]  # never on `suggested_label`
-    refused(
-        run, folder, "label-issues", data, "--target", "ill", "--keep-all", match="needs --out FILE"
-    )
+    refused("label-issues", data, "--target", "ill", "--keep-all", match="needs --out FILE")
 
 
-def test_without_the_columns_the_table_of_doubts_is_refused(run, folder, data):
+def test_without_the_columns_the_table_of_doubts_is_refused(run, refused, data):
     run("label-issues", data, "--target", "ill", "--out", "d.csv")
-    refused(run, folder, "train", "d.csv", "--target", "given_label", "--degree", "label_quality",
+    refused("train", "d.csv", "--target", "given_label", "--degree", "label_quality",
             match="no column is left to learn from")  # fmt: skip
 
 
@@ -204,17 +178,12 @@ def test_columns_that_the_table_has_already_keep_their_names(run):
 # Files
 
 
-def test_the_model_has_the_whole_name_of_its_table(run, folder):
-    run("train", table("my.v2.csv", **some(40)), "--target", "y", "--folds", 2)
-    assert (folder / "my.v2.skops").exists()
-
-
-def test_a_workbook_with_a_cover_sheet(run, folder):
+def test_a_workbook_with_a_cover_sheet(run, refused):
     with pd.ExcelWriter("book.xlsx") as book:
         pd.DataFrame({"About": ["this book"]}).to_excel(book, sheet_name="Cover", index=False)
         pd.DataFrame(some(40)).to_excel(book, sheet_name="Rows", index=False)
     words = ("train", "book.xlsx", "--target", "y", "--folds", 2)
-    refused(run, folder, *words, match="'Cover' and 'Rows': choose one by --sheet Rows")
+    refused(*words, match="'Cover' and 'Rows': choose one by --sheet Rows")
     run(*words, "--sheet", "Rows")
     run("predict", "book.skops", "book.xlsx", "--sheet", "Rows", "--out", "p.csv")
     assert len(pd.read_csv("p.csv")) == 40
@@ -233,7 +202,7 @@ def test_one_row_is_one_row(run, data):
     assert "1 row labelled" in run("predict", "h.skops", "one.csv", "--out", "p.csv")
 
 
-def test_effects_are_shown_on_the_class_that_is_asked_about(run, folder):
+def test_effects_are_shown_on_the_class_that_is_asked_about(run, folder, refused):
     columns = some(90)
     columns["y"] = np.where(np.arange(90) < 15, "b", "z")
     columns["a"] = columns["a"] + 3 * (columns["y"] == "b")
@@ -241,7 +210,7 @@ def test_effects_are_shown_on_the_class_that_is_asked_about(run, folder):
     assert "class b" in run("explain", "t.skops")  # the rare one
     assert "effect on b" in (folder / "r.html").read_text(encoding="utf-8")
     assert "class z" in run("explain", "t.skops", "--label", "z")
-    refused(run, folder, "explain", "t.skops", "--label", "q", match="'q' is not a class .* b, z")
+    refused("explain", "t.skops", "--label", "q", match="'q' is not a class .* b, z")
 
 
 def test_progress_of_doubts_does_not_guess_from_reading():

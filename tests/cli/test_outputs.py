@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from fuzzytwin import files, store
-from tests.cli.helpers import QUICK, refused, some, table
+from tests.cli.helpers import QUICK, some, table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 
@@ -44,12 +44,12 @@ def test_the_model_of_a_folder_has_its_whole_name(run, folder, monkeypatch, fold
     assert os.path.exists(model)
 
 
-def test_the_model_is_never_replaced_by_its_predictions(run, folder):
+def test_the_model_is_never_replaced_by_its_predictions(run, folder, refused):
     data = table("t.csv", **some())
     run("train", data, "--target", "y", *QUICK, "--out", "model.csv")
     before = (folder / "model.csv").read_bytes()
     words = ("predict", "model.csv", data, "--out", "model.csv", "--force")
-    refused(run, folder, *words, match="model.csv is the input file")
+    refused(*words, match="model.csv is the input file")
     assert (folder / "model.csv").read_bytes() == before
 
 

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from tests.cli.helpers import QUICK, refused, some, table
+from tests.cli.helpers import QUICK, some, table
 
 
 def test_what_to_try_next_works(run):
@@ -20,6 +20,7 @@ def test_what_to_try_next_works(run):
 def test_streams_name_the_rows_that_columns_were_inferred_from(run, monkeypatch):
     data = table("t.csv", **some(700))
     words = ("train", data, "--target", "y", "--stream", "--json", "--force", *QUICK)
+    words += ("--report", "r.html")
     assert json.loads(run(*words))["notes"] == []  # the first rows are all rows
     monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 500)
     monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
@@ -30,7 +31,7 @@ def test_streams_name_the_rows_that_columns_were_inferred_from(run, monkeypatch)
     assert facts["rows"] == 700
 
 
-def test_ordered_rows_in_batches(run, folder, monkeypatch):
+def test_ordered_rows_in_batches(run, refused, monkeypatch):
     monkeypatch.setattr("fuzzytwin.tables._formats.BATCH_ROWS", 40)
     monkeypatch.setattr("fuzzytwin.tables._reader.SAMPLE_ROWS", 100)
     monkeypatch.setattr("fuzzytwin.tables._reader.WHOLE_BYTES", 0)
@@ -44,7 +45,7 @@ def test_ordered_rows_in_batches(run, folder, monkeypatch):
     }.items():  # fmt: skip
         columns["y"] = np.asarray(y, dtype=float)
         table("t.csv", **columns)
-        refused(run, folder, "train", "t.csv", *words, match=f"{match}.*shuffle.*--no-stream")
+        refused("train", "t.csv", *words, match=f"{match}.*shuffle.*--no-stream")
     columns["y"] = (n >= 200).astype(int)
     run("train", table("t.csv", **columns), *words[:2], "--no-stream", *QUICK, "--force")
     columns = {**some(300), "late": np.maximum(n, 100), "void": np.where(n < 100, np.nan, n)}

@@ -1,34 +1,12 @@
 """Tables with many columns on the command line."""
 
-import json
 import re
 
 import numpy as np
 import pandas as pd
 
 from fuzzytwin import cli
-from tests.cli.helpers import QUICK, refused, some, table
-
-
-def write_text(path, n=60, d=300):
-    """Write texts of ten words as rows of flags; the words below 100 tell the classes apart."""
-    rng = np.random.default_rng(0)
-    X = np.zeros((n, d), dtype=np.int8)
-    for i in range(n):
-        X[i, rng.integers(100, d, 10)] = 1
-        X[i, rng.integers(0, 50, 4) + 50 * (i % 2)] = 1
-    frame = pd.DataFrame(X, columns=[f"word{j}" for j in range(d)])
-    frame.assign(y=np.arange(n) % 2).to_parquet(path)
-    return path.name
-
-
-def test_train_and_predict(run, folder):
-    data = write_text(folder / "t.parquet")
-    facts = json.loads(run("train", data, "--target", "y", "--json", "--folds", 3))
-    assert facts["score"]["accuracy"] > 0.7
-    assert run("predict", "t.skops", data).count("\n") == 61
-    assert "accuracy" in run("evaluate", "t.skops", data)
-    assert run("explain", "t.skops")
+from tests.cli.helpers import QUICK, some, table
 
 
 def write_embeddings(file, n=80, d=30):
@@ -69,18 +47,18 @@ def test_columns_with_missing_values_that_count_up_share_a_line(run):
     assert re.search(r"emb_0 and 29 more +number .* 30 +missing values replaced", line)
 
 
-def test_labels_that_the_model_does_not_know_are_refused(run, folder):
+def test_labels_that_the_model_does_not_know_are_refused(run, refused):
     table("t.csv", **some())
     run("train", "t.csv", "--target", "y", *QUICK)
     table("new.csv", **{**some(), "z": ["dead", "alive"] * 30})
     words = ("evaluate", "t.skops", "new.csv", "--target", "z")
-    refused(run, folder, *words, match="column 'z' of new.csv is a class.*classes are no, yes")
+    refused(*words, match="column 'z' of new.csv is a class.*classes are no, yes")
 
 
-def test_id_of_explain(run, folder):
+def test_id_of_explain(run, refused):
     write_embeddings("t.csv")
     run("train", "t.csv", "--target", "y", "--id", "case", *QUICK)
-    refused(run, folder, "explain", "t.skops", "--id", "case", match="--id needs DATA")
+    refused("explain", "t.skops", "--id", "case", match="--id needs DATA")
     words = ("explain", "t.skops", "t.csv", "--id")
-    refused(run, folder, *words, "patient", match=r"no column 'patient'.*\(--id\)")
-    refused(run, folder, *words, "age", match="--id 'age' is a column that the model was trained")
+    refused(*words, "patient", match=r"no column 'patient'.*\(--id\)")
+    refused(*words, "age", match="--id 'age' is a column that the model was trained")
