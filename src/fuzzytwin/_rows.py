@@ -28,6 +28,9 @@ from fuzzytwin._utils.types import Array, canonical
 # How scikit-learn checks features. NaN is rejected later, without another pass over the rows.
 CHECK_FEATURES: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
+# The largest factor between positive weights. Products of three of them do not overflow or vanish.
+MAX_WEIGHT_RATIO = 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -490,6 +493,13 @@ def check_weights(sample_weight: Any, n: int, *, allow_all_zero: bool = False) -
     if not (allow_all_zero or s.any()):
         raise ValueError(
             "sample_weight is zero for every sample; give at least one sample a positive weight."
+        )
+    least = s.min(where=s > 0, initial=np.inf)
+    if least < s.max(initial=0.0) / MAX_WEIGHT_RATIO:
+        raise ValueError(
+            f"sample_weight holds positive values from {least:g} to {s.max():g}, which are too far "
+            f"apart for double precision (a factor of {MAX_WEIGHT_RATIO:g} at most); give rows of "
+            "tiny weight a weight of 0."
         )
     return s
 

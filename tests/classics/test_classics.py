@@ -487,3 +487,11 @@ def test_twin_svc_takes_fewer_passes_than_linear_svc():
     assert (model.n_iter_ < model.max_iter).all()
     rows_passed = (model.n_iter_ * np.bincount(y > 0)[::-1]).sum()
     assert rows_passed <= linear.n_iter_ * len(y)
+
+
+def test_weights_that_drown_the_ridge_of_proximal_svc_are_named():
+    X = np.random.default_rng(0).normal(size=(6, 2)) @ np.ones((2, 4))
+    y = np.arange(6) % 2
+    assert np.isfinite(ProximalSVC().fit(X, y).coef_).all()
+    with pytest.raises(ValueError, match=r"C=1.0 and a sum of sample_weight of .*lower C"):
+        ProximalSVC().fit(X, y, np.full(6, 1e90))

@@ -38,7 +38,7 @@ def test_loo_proba_is_that_of_the_fit(how, monkeypatch):
     assert loss == pytest.approx(model.loo_log_loss_, abs=1e-9)
 
 
-@pytest.mark.parametrize("tiny", [1e-300, 1e-100, 1e-20, 1e-9])
+@pytest.mark.parametrize("tiny", [1e-100, 1e-20, 1e-9])
 def test_rows_of_tiny_weights_are_nearly_left_out(tiny):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))

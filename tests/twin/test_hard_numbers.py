@@ -5,7 +5,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import (
+    CenterMembership,
+    FuzzyTwinCommittee,
+    FuzzyTwinSVC,
+    FuzzyTwinSVCCV,
+    ProximalSVC,
+    find_label_issues,
+)
 from tests.pairs import every_pair
 
 PLANES = ("crisp", "fuzzy")
@@ -270,20 +277,22 @@ def test_huge_weights_drown_the_ridge(rows, planes):
     assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
 
 
-def test_mixed_extreme_weights(rows):
-    """Rows of weight 1e-300 are absent beside rows of weight 1e300."""
+@pytest.mark.parametrize("size", [1e-300, 1e200])
+def test_mixed_extreme_weights(rows, size):
+    """Rows of tiny weight are absent beside rows of huge weight."""
     X, y = rows
     heavy = np.arange(120) % 4 > 0
-    model = FuzzyTwinSVC(alpha=1e300).fit(X, y, np.where(heavy, 1e300, 1e-300))
+    s = np.where(heavy, 1e100, 1.0) * size
+    model = FuzzyTwinSVC(alpha=s.max()).fit(X, y, s)
     alone = FuzzyTwinSVC(alpha=1.0).fit(X[heavy], y[heavy])
     assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
     assert_allclose(model.intercept_, alone.intercept_, rtol=1e-9)
 
 
 def test_a_class_of_tiny_weight_yields(rows):
-    """Its plane is 1e600 away: never chosen, and the others' planes do not feel it."""
+    """Its plane is 1e100 away: never chosen, and the others' planes do not feel it."""
     X, y = rows
-    model = FuzzyTwinSVC(alpha=1e300).fit(X, y, np.where(y == 2, 1e-300, 1e300))
+    model = FuzzyTwinSVC(alpha=1e50).fit(X, y, np.where(y == 2, 1e-50, 1e50))
     pair = FuzzyTwinSVC(alpha=1.0).fit(X[y < 2], y[y < 2])
     assert_allclose(model.coef_[:2], pair.coef_, rtol=1e-9)
     assert_allclose(model.intercept_[:2], pair.intercept_, rtol=1e-9)
@@ -301,8 +310,46 @@ def test_weights_whose_sum_overflows_are_refused(rows, params, size):
 
 def test_balance_beyond_reach_is_refused(rows):
     X, y = rows
+    model = FuzzyTwinSVC(class_weight="balanced").partial_fit(
+        X[y < 2], y[y < 2], classes=np.arange(3), sample_weight=np.full(np.sum(y < 2), 1e300)
+    )
     with pytest.raises(ValueError, match=r"class_weight='balanced'.*divide the weights"):
-        FuzzyTwinSVC(class_weight="balanced").fit(X, y, np.where(y == 2, 1e-300, 1e300))
+        model.partial_fit(X[y == 2], y[y == 2], sample_weight=np.full(np.sum(y == 2), 1e-300))
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y, s: FuzzyTwinSVC(calibration="loo").fit(X, y, sample_weight=s),
+        lambda X, y, s: FuzzyTwinSVC(kernel="rbf").fit(X, y, sample_weight=s),
+        lambda X, y, s: FuzzyTwinSVCCV().fit(X, y, sample_weight=s),
+        lambda X, y, s: FuzzyTwinCommittee().fit(X, y, sample_weight=s),
+        lambda X, y, s: find_label_issues(X, y, sample_weight=s),
+        lambda X, y, s: ProximalSVC().fit(X, y, sample_weight=s),
+        lambda X, y, s: CenterMembership()(X, y, s),
+    ],
+)
+def test_weights_too_far_apart_are_refused(rows, fit):
+    s = 10.0 ** np.linspace(-300, 300, 120)
+    s[5] = 0.0
+    match = r"sample_weight holds positive values from 1e-300 to 1e\+300, .*a weight of 0"
+    with pytest.raises(ValueError, match=match):
+        fit(*rows, s)
+
+
+@pytest.mark.parametrize("span", [20.0, 99.0])
+def test_weights_of_many_magnitudes_give_numbers(span):
+    """A single row has nearly all of the weight, and many others have hardly any."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y = np.arange(40) % (2 + seed % 2)
+        X = rng.normal(size=(40, 3)) + y[:, None]
+        s = 10.0 ** rng.uniform(-300, -300 + span, 40)
+        for model in (
+            FuzzyTwinSVC(calibration="loo", alpha="auto"),
+            FuzzyTwinCommittee(members=["linear", "rbf"], noise="auto"),
+        ):
+            assert np.isfinite(model.fit(X, y, sample_weight=s).predict_proba(X)).all()
 
 
 @pytest.mark.parametrize("C", [1e-20, 1e20])

@@ -128,7 +128,14 @@ def _pair_plane(moments: ClassMoments, C: float) -> tuple[Array, float]:
     A = n * total.covariance[0]
     A[np.diag_indices_from(A)] += unit
     scale = np.sqrt(np.diag(A))
-    factor = linalg.cho_factor(A / scale / scale[:, None], lower=True, check_finite=False)
+    try:
+        factor = linalg.cho_factor(A / scale / scale[:, None], lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        raise ValueError(
+            f"C={C!r} and a sum of sample_weight of {weight:g} drown the ridge of 1, without which "
+            "the plane is undetermined, because the columns are linearly dependent; lower C, or "
+            "divide the weights."
+        ) from None
 
     def solve(rhs: Array) -> Array:
         return np.asarray(linalg.cho_solve(factor, rhs / scale, check_finite=False) / scale)

@@ -133,12 +133,15 @@ class RandomNoiseLikelihood:
             result[free] = values
             return result
 
-        solved = optimize.root(
-            lambda values: self.loss(moved(values))[1][free],
-            parameters[free],
-            method="krylov",
-            options={"fatol": GRADIENT_TOLERANCE, "maxiter": MAX_STEPS},
-        )
+        try:
+            solved = optimize.root(
+                lambda values: self.loss(moved(values))[1][free],
+                parameters[free],
+                method="krylov",
+                options={"fatol": GRADIENT_TOLERANCE, "maxiter": MAX_STEPS},
+            )
+        except ValueError:  # the gradient is constant: one row has nearly all of the weight
+            return parameters
         return np.clip(moved(solved.x), low, high)
 
     @cached_property
