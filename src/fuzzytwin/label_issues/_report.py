@@ -133,8 +133,8 @@ class LabelIssueReport:
     array([ 0,  1, 83])
     >>> issues.to_frame().sort_values("rank").head(2).round(2)
        given_label  suggested_label  label_quality  is_label_issue  rank
-    0            1                0           0.08            True     1
-    1            1                0           0.10            True     2
+    0            1                0           0.09            True     1
+    1            1                0           0.12            True     2
     """
 
     classes: Array
@@ -311,7 +311,7 @@ class LabelIssueReport:
         >>> issues = issues.with_reviews({row: truth[row] for row in rows})  # a person's answers
         >>> low, high = issues.n_errors_interval
         >>> f"about {issues.n_errors:.0f} errors, {low:.0f} to {high:.0f}"
-        'about 59 errors, 42 to 84'
+        'about 54 errors, 38 to 78'
         """
         first = self if self.before_review is None else self.before_review
         reviewed = np.full(len(self.codes), -1) if self.reviewed is None else self.reviewed.copy()
