@@ -8,11 +8,17 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.datasets import load_iris, make_moons
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from fuzzytwin import FuzzyTwinCommittee
+from fuzzytwin._passes import in_memory
+from fuzzytwin._rows import validate_chunk
+from fuzzytwin._utils.threads import limited_threads
 from fuzzytwin.committee._first_pass import run_first_pass
+from fuzzytwin.committee._fit import fit_chunks
 from tests.checks import leaves_rows_out
 from tests.committee.helpers import FEW, table
 
@@ -243,8 +249,7 @@ class Blas:
     threads = 8
 
     @contextmanager
-    def limit(self, limits, user_api):
-        assert user_api == "blas"
+    def limit(self, limits):
         before, self.threads = self.threads, limits
         yield
         self.threads = before
@@ -263,7 +268,10 @@ def test_concurrent_fits_leave_the_threads_of_blas_as_they_were(monkeypatch):
         seen.append(blas.threads)
         return run_first_pass(*given, **named)
 
-    monkeypatch.setattr("fuzzytwin._utils.threads._libraries", lambda: blas)
+    def libraries(user_api):
+        return blas if user_api == "blas" else Blas()
+
+    monkeypatch.setattr("fuzzytwin._utils.threads._libraries", libraries)
     monkeypatch.setattr("fuzzytwin.committee._fit.run_first_pass", first_pass)
     X, y = make_moons(60, noise=0.3, random_state=0)
     first, second = (
@@ -379,3 +387,59 @@ def test_sets_cover_where_many_columns_are_learned():
         model = FuzzyTwinCommittee(random_state=0).fit(X[:300], y[:300])
         covered.append(model.predict_set(X[300:], 0.9)[np.arange(1500), y[300:]].mean())
     assert np.mean(covered) == pytest.approx(0.895, abs=0.02)
+
+
+def limits():
+    """Number of threads of BLAS and of OpenMP in this thread."""
+    found = {"blas": set(), "openmp": set()}
+    for info in threadpool_info():
+        found[info["user_api"]].add(info["num_threads"])
+    return found
+
+
+@pytest.mark.parametrize("road", ["rows", "chunks"])
+def test_trees_are_fitted_with_the_openmp_threads_that_blas_has(road, monkeypatch):
+    """On a busy machine, trees with a thread for each core take several times as long."""
+    seen = []
+
+    def noted(self, X, y, sample_weight=None):
+        seen.append(limits())
+        return fit(self, X, y, sample_weight)
+
+    fit = HistGradientBoostingClassifier.fit
+    monkeypatch.setattr(HistGradientBoostingClassifier, "fit", noted)
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    with threadpool_limits(2):
+        before = limits()
+        if road == "rows":
+            FuzzyTwinCommittee().fit(X, y)
+        else:
+            fit_chunks(FuzzyTwinCommittee(), in_memory(validate_chunk(X, y)))
+        assert limits() == before
+    assert seen
+    assert all(found == {"blas": {1}, "openmp": {1}} for found in seen)
+
+
+def test_openmp_is_limited_in_every_thread_that_fits():
+    """BLAS is limited by one of the threads, and its number belongs to all of them."""
+    entered, leave, seen = threading.Event(), threading.Event(), []
+
+    def second():
+        openmp = ThreadpoolController().select(user_api="openmp")
+        with openmp.limit(limits=2), limited_threads():
+            seen.append(limits())
+            entered.set()
+            leave.wait(10)
+
+    with threadpool_limits(2):
+        before = limits()
+        other = threading.Thread(target=second)
+        with limited_threads():
+            other.start()
+            entered.wait(10)
+            with limited_threads(2):
+                seen.append(limits())
+        leave.set()
+        other.join()
+        assert limits() == before
+    assert seen == [{"blas": {1}, "openmp": {1}}] * 2

@@ -1,8 +1,9 @@
-"""Distribute blocks of rows over threads, with BLAS limited to one thread in each.
+"""Distribute blocks of rows over threads, with BLAS and OpenMP limited to one thread in each.
 
-BLAS splits every product among its own threads. For the small products of blocks of rows that
-costs more than it gains, in particular if another program uses a core. So BLAS is limited once for
-each call of the library, and blocks are distributed instead.
+BLAS splits every product among its own threads, and boosted trees every step among those of OpenMP.
+For the small products of blocks of rows that costs more than it gains, in particular if another
+program uses a core. So both are limited once for each call of the library, and blocks are
+distributed instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from threadpoolctl import ThreadpoolController
 
@@ -29,39 +30,47 @@ _holder: threading.Thread | None = None
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
-    """Find the loaded libraries once, because that takes longer than many products."""
-    return ThreadpoolController()
+def _libraries(user_api: str) -> ThreadpoolController:
+    """Find the libraries of "blas" or "openmp" once, because that takes longer than many products.
+
+    A limit restores all libraries of its controller, so each of the two needs its own.
+    """
+    return ThreadpoolController().select(user_api=user_api)
 
 
 @contextmanager
-def limited_blas(threads: int = 1) -> Iterator[None]:
-    """Run BLAS on this number of threads inside the block.
+def limited_threads(threads: int = 1) -> Iterator[None]:
+    """Run BLAS and OpenMP on this number of threads inside the block.
 
-    The number of threads belongs to the process. So one thread at a time holds the limit and
-    restores the previous number. In other threads this does nothing. If each thread restored what
-    it found, the last one could restore the limit of the first for good.
+    The number of threads of BLAS belongs to the process. So one thread at a time holds the limit
+    and restores the previous number. If each thread restored what it found, the last one could
+    restore the limit of the first for good. The number of OpenMP belongs to each thread. Inside
+    another such block of the thread that holds the limit, this does nothing.
     """
     global _holder
+    current = threading.current_thread()
+    libraries: tuple[str, ...] = ("openmp",)
     with _lock:
-        is_holder = _holder is None or not _holder.is_alive()
-        if is_holder:
-            _holder = threading.current_thread()
-    if not is_holder:
-        yield
-        return
+        if _holder is current:
+            libraries = ()
+        elif _holder is None or not _holder.is_alive():
+            _holder = current
+            libraries = ("openmp", "blas")
     try:
-        with _libraries().limit(limits=threads, user_api="blas"):
+        with ExitStack() as limits:
+            for user_api in libraries:
+                limits.enter_context(_libraries(user_api).limit(limits=threads))
             yield
     finally:
-        _holder = None
+        if "blas" in libraries:
+            _holder = None
 
 
 @contextmanager
 def thread_pool(
     threads: int, n_numbers: int = MIN_THREAD_NUMBERS, n_columns: int = 1
 ) -> Iterator[None]:
-    """Start threads for `map_threads` inside the block, with one thread of BLAS in each of them.
+    """Start threads for `map_threads` inside the block, with BLAS and OpenMP limited to one thread.
 
     With many columns BLAS gets the threads instead. Inside another such block, and for few numbers,
     this does nothing. `threads` comes from `fuzzytwin._params.count_threads`, and `n_numbers` is
@@ -71,7 +80,7 @@ def thread_pool(
         yield
         return
     wide = n_columns >= MIN_BLAS_COLUMNS
-    with limited_blas(threads if wide else 1):
+    with limited_threads(threads if wide else 1):
         if threads == 1 or wide or n_numbers < MIN_THREAD_NUMBERS:
             yield
             return
@@ -84,6 +93,7 @@ def thread_pool(
 
 
 def _init_worker() -> None:
-    """Initialise a worker, which starts no threads. Some BLAS libraries limit each thread."""
+    """Initialise a worker, which starts no threads. OpenMP and some BLAS libraries limit each."""
     workers.current_pool.set((None, 1))
-    _libraries().limit(limits=1, user_api="blas")
+    for user_api in ("blas", "openmp"):
+        _libraries(user_api).limit(limits=1)

@@ -36,7 +36,7 @@ from fuzzytwin._passes import SumOverChunks, in_memory
 from fuzzytwin._rows import Rows, check_has_columns, check_rows, label_array, validate_rows
 from fuzzytwin._utils.notices import warn_user
 from fuzzytwin._utils.progress import Progress
-from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.threads import limited_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import (
     FirstPassStats,
@@ -107,7 +107,7 @@ def fit_rows(
     warn_of_leakage(rows, "probabilities and prediction sets")
     loo_values = None
     degrees = None
-    with limited_blas():
+    with limited_threads():
         chunk, merged = merge_copies(rows)
         stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)
         fit = fit_committee(model, stats, sum_features)
@@ -144,9 +144,10 @@ def fit_chunks(
     ``schema_``. `first_pass` is the result of `run_first_pass`, if it was called before.
     """
     check_parameters(model)
-    if first_pass is None:
-        first_pass = run_first_pass(total, names=names, classes=classes)
-    fit = fit_committee(model, *first_pass)
+    with limited_threads():
+        if first_pass is None:
+            first_pass = run_first_pass(total, names=names, classes=classes)
+        fit = fit_committee(model, *first_pass)
     names = None if names is None else np.asarray(names, dtype=object)
     set_fitted_attributes(model, **fit.attributes, feature_names_in_=names, schema_=schema)
     return fit

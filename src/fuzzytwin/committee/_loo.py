@@ -14,7 +14,7 @@ import numpy as np
 
 from fuzzytwin._passes import in_memory
 from fuzzytwin._rows import Rows, validate_rows
-from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.threads import limited_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import (
     FirstPassStats,
@@ -77,7 +77,7 @@ def training_loo_scores(
     else:
         numbers = as_numbers(model, X)
         rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups, table=X)
-    with limited_blas():
+    with limited_threads():
         chunk, merged = merge_copies(rows)
         stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)
         training_rows, index = stats.training_rows(chunk)

@@ -19,7 +19,7 @@ from dask.task_spec import DataNode, List, Task, TaskRef
 
 from fuzzytwin._passes import add
 from fuzzytwin._rows import validate_chunk
-from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.threads import limited_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._preprocessing import fit_preprocessor
 from fuzzytwin.label_issues._chunked import (
@@ -258,7 +258,7 @@ def _on_chunk(
     rows = x if features is None else x[features]
     if preprocessor is not None:
         rows = pd.DataFrame(encode_table(preprocessor, rows), index=rows.index)
-    with limited_blas():  # Dask has its own threads
+    with limited_threads():  # Dask has its own threads
         return function(*shared, rows, *arguments.values())
 
 

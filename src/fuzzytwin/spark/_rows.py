@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 from fuzzytwin._passes import SumOverChunks, add
 from fuzzytwin._rows import Rows, validate_chunk
-from fuzzytwin._utils.threads import limited_blas
+from fuzzytwin._utils.threads import limited_threads
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._preprocessing import fit_preprocessor
 from fuzzytwin.label_issues._chunked import (
@@ -224,7 +224,7 @@ def total_over(dataset: Any, columns: Columns) -> SumOverChunks:
         def on_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             sums = problem = None
             try:
-                with limited_blas():  # Spark runs a task for each core
+                with limited_threads():  # Spark runs a task for each core
                     for batch in batches:
                         if batch.num_rows:
                             sums = add([sums, function(*shared, columns.rows(batch))])

@@ -24,19 +24,19 @@ def blas_threads():
 
 def test_threads_of_blas_after_concurrent_searches():
     """One search enters while another is inside, and leaves after it."""
-    from fuzzytwin._utils.threads import limited_blas
+    from fuzzytwin._utils.threads import limited_threads
 
     entered, leave = threading.Event(), threading.Event()
 
     def second():
-        with limited_blas():
+        with limited_threads():
             entered.set()
             leave.wait(10)
 
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         other = threading.Thread(target=second)
-        with limited_blas():
+        with limited_threads():
             other.start()
             entered.wait(10)
             assert set(blas_threads()) == {1}
