@@ -154,11 +154,8 @@ _NOISE_STYLE = {
     "FLST-M1": (COLORS[1], "--", "FLST-M1, no ridge"),
     "none": ("#222222", "-", "ridge, no membership"),
     "center": (COLORS[0], ":", "ridge, center"),
-    "center, both terms": (COLORS[0], "-", "ridge, center, both terms"),
     "hyperplane": (COLORS[2], ":", "ridge, hyperplane"),
-    "hyperplane, both terms": (COLORS[2], "-", "ridge, hyperplane, both terms"),
     "neighbor": (COLORS[3], ":", "ridge, neighbor"),
-    "neighbor, both terms": (COLORS[3], "-", "ridge, neighbor, both terms"),
     "M1+": (COLORS[5], "--", "M1+: search over all"),
 }
 

@@ -26,12 +26,9 @@ from reproduction.scale import Scale
 
 KINDS = ("flips", "outliers")
 MEMBERSHIPS = ("center", "hyperplane", "neighbor")
-BOTH = ", both terms"  # the degree weighs the own-class term as well
-STRATEGIES = (
-    "LinearSVC", "LST-SVM", "FLST-M1", "none", *MEMBERSHIPS,
-    *(name + BOTH for name in MEMBERSHIPS), "M1+",
-)  # fmt: skip
-SOFT_STRATEGIES = ("true labels", "hard", "degrees", "degrees" + BOTH, "soft")
+STRATEGIES = ("LinearSVC", "LST-SVM", "FLST-M1", "none", *MEMBERSHIPS, "M1+")
+AS_WEIGHTS = "degrees as weights"  # of both terms, as sample weights
+SOFT_STRATEGIES = ("true labels", "hard", "degrees", AS_WEIGHTS, "soft")
 FAR = 5.0  # standard deviations
 
 
@@ -74,11 +71,7 @@ def strategies(quick: bool) -> dict[str, Method]:
     assert isinstance(library, Search)
     own = {}
     for name in STRATEGIES[3:-1]:
-        options = {**library.options, "memberships": (name.removesuffix(BOTH),)}
-        if name == "none":
-            options["memberships"] = (None,)
-        elif name.endswith(BOTH):
-            options["membership_scope"] = "both"
+        options = {**library.options, "memberships": (None if name == "none" else name,)}
         own[name] = Search(options, library.powers, library.defaults)
     # LIBLINEAR: with outliers LIBSVM takes minutes.
     svm = make_methods(quick, large=True)["SVM"]
@@ -135,19 +128,14 @@ def uncertain(table: str, share: float, folds: int, repeats: int) -> dict[str, l
             wrong = rng.random(len(train)) < risk
             label = np.where(wrong, 1 - y[train], y[train])
             soft = np.where(label[:, None] == [0, 1], 1 - risk[:, None], risk[:, None])
-            for strategy, model, labels, given in (
-                ("true labels", FuzzyTwinSVC(alpha=10.0), y[train], None),
-                ("hard", FuzzyTwinSVC(alpha=10.0), label, None),
-                ("degrees", FuzzyTwinSVC(alpha=10.0), label, 1 - risk),
-                (
-                    "degrees" + BOTH,
-                    FuzzyTwinSVC(alpha=10.0, membership_scope="both"),
-                    label,
-                    1 - risk,
-                ),
-                ("soft", FuzzyTwinSVC(alpha=10.0), label, soft),
+            for strategy, labels, given in (
+                ("true labels", y[train], {}),
+                ("hard", label, {}),
+                ("degrees", label, {"membership": 1 - risk}),
+                (AS_WEIGHTS, label, {"sample_weight": 1 - risk}),
+                ("soft", label, {"membership": soft}),
             ):
-                model.fit(A, labels, membership=given)
+                model = FuzzyTwinSVC(alpha=10.0).fit(A, labels, **given)
                 scores[strategy].append(float(np.mean(model.predict(B) == y[test])))
     return scores
 

@@ -203,9 +203,8 @@ def noise(scale: Scale, data: Data) -> list[Block]:
             "test it. Here a share of the training labels is flipped, or a share of the training "
             f"rows is moved by {FAR:g} standard deviations in every column. Methods are tuned on "
             f"the noisy training rows and tested on clean ones. All figures are means over "
-            f"{tables} datasets and {scale.noise_folds} outer folds. In the paper a degree weights "
-            "only the slack. With \"both terms\" it also weights the distances of the row's own "
-            "class."
+            f"{tables} datasets and {scale.noise_folds} outer folds. A degree weights only "
+            "the slack, as in the paper."
         ),
         Figure("noise", "Accuracy against the share of noise",
                "Accuracy against noise in the training rows. Methods from \"ridge\" on differ only "

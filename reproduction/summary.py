@@ -10,7 +10,7 @@ from reproduction.figures import noise_means, soft_means
 from reproduction.findings import lookup
 from reproduction.literal import FORMS
 from reproduction.methods import METHODS, PAPER_METHODS
-from reproduction.noise import BOTH, KINDS, MEMBERSHIPS
+from reproduction.noise import AS_WEIGHTS, KINDS, MEMBERSHIPS
 from reproduction.published import TABLE_V
 from reproduction.uci import comparison
 
@@ -104,9 +104,8 @@ def _noise_summary(rows: Records) -> str:
     for kind, title in zip(KINDS, ("flipped labels", "outliers"), strict=True):
         shares, none = noise_means(rows, kind, "none")
         at = shares.index(0.2)
-        variants = [*MEMBERSHIPS, *(m + BOTH for m in MEMBERSHIPS)]
-        gain = {w: noise_means(rows, kind, w)[1][at] - none[at] for w in variants}
-        end = {w: noise_means(rows, kind, w)[1][-1] - none[-1] for w in variants}
+        gain = {w: noise_means(rows, kind, w)[1][at] - none[at] for w in MEMBERSHIPS}
+        end = {w: noise_means(rows, kind, w)[1][-1] - none[-1] for w in MEMBERSHIPS}
         best, last = max(gain, key=gain.__getitem__), max(end, key=end.__getitem__)
         sentences.append(
             f"With 20% {title}, the best of them is {long_name(best)} ({gain[best]:+.1f} points "
@@ -116,21 +115,20 @@ def _noise_summary(rows: Records) -> str:
     clean = {w: noise_means(rows, "flips", w)[1][0] for w in ("none", *MEMBERSHIPS)}
     return (
         f"**What memberships gain depends on the noise.** {' '.join(sentences)} Each is the best "
-        f"of {len(variants)} by these same figures, so its gain is too optimistic. On clean rows: "
-        + ", ".join(f"{w} {clean[w] - clean['none']:+.1f}" for w in MEMBERSHIPS)
-        + "."
+        f"of {len(MEMBERSHIPS)} by these same figures, so its gain is too optimistic. On clean "
+        "rows: " + ", ".join(f"{w} {clean[w] - clean['none']:+.1f}" for w in MEMBERSHIPS) + "."
     )
 
 
 def _soft_summary(rows: Records) -> str:
     """Say what soft labels gain at the most noise."""
     shares, hard = soft_means(rows, "hard")
-    soft, both = (soft_means(rows, strategy)[1] for strategy in ("soft", "degrees" + BOTH))
+    soft, weighted = (soft_means(rows, strategy)[1] for strategy in ("soft", AS_WEIGHTS))
     at = len(shares) - 1
     return (
         "**Soft labels help if the uncertainty of each label is known.** With "
         f"{percent(shares[at])} wrong labels, they gain {soft[at] - hard[at]:+.1f} points over "
-        f"hard labels, and degrees on both terms gain {both[at] - hard[at]:+.1f}."
+        f"hard labels, and {AS_WEIGHTS} gain {weighted[at] - hard[at]:+.1f}."
     )
 
 

@@ -165,7 +165,7 @@ def _noise(rows: Records) -> Row:
         f"{gains[1]:+.1f} with 20% outliers",
         _graded(sum(gain > CLOSE / 2 for gain in gains), 2),
         "In the paper a degree weights only the slack, so an outlier still pulls the plane of its "
-        "own class. The study below also has a ridge, and degrees that weight both terms.",
+        "own class. The study below also has a ridge.",
     )
 
 

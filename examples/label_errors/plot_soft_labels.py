@@ -30,9 +30,10 @@ for share in shares:
         rating = np.clip(np.where(wrong, 0.35, 0.85) + 0.1 * rng.normal(size=len(a)), 0, 1)
         soft = np.column_stack([np.where(labels == 0, rating, 1 - rating),
                                 np.where(labels == 1, rating, 1 - rating)])  # fmt: skip
-        memberships = {"hard labels": None, "ratings as weights": rating, "soft labels": soft}
-        for name, membership in memberships.items():
-            model = FuzzyTwinSVC(membership_scope="both").fit(A, labels, membership=membership)
+        uses = {"hard labels": {}, "ratings as weights": {"sample_weight": rating},
+                "soft labels": {"membership": soft}}  # fmt: skip
+        for name, degrees in uses.items():
+            model = FuzzyTwinSVC().fit(A, labels, **degrees)
             scores[name].append(model.score(B, b))
     for name in results:
         results[name].append(np.mean(scores[name]))

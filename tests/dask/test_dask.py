@@ -66,7 +66,7 @@ def assert_same(found, wanted, rtol=1e-9):
 PARAMETERS = {
     "plain": {},
     "fuzzy planes": {"planes": "fuzzy"},
-    "both": {"membership_scope": "both", "class_weight": "balanced"},
+    "balanced": {"class_weight": "balanced"},
     "no ridge": {"alpha": 0.0},
 }
 

@@ -67,11 +67,11 @@ def test_memberships(K, offset, planes, membership, tmp_path):
     assert_same(from_source(machine, source, sample_weight="w"), in_memory(machine, frame, "w"))
 
 
-@every_pair(scope=["slack", "both"], membership=["m", SOFT, None], offset=[0.0, 1e6])
-def test_degrees_and_soft_labels(scope, membership, offset, tmp_path):
+@every_pair(membership=["m", SOFT, None], offset=[0.0, 1e6])
+def test_degrees_and_soft_labels(membership, offset, tmp_path):
     frame = make_table(offset=offset)
     source = write(frame, "parquet", tmp_path)
-    machine = FuzzyTwinSVC(planes="fuzzy", membership="center", membership_scope=scope)
+    machine = FuzzyTwinSVC(planes="fuzzy", membership="center")
     model = from_source(machine, source, sample_weight="w", membership=membership)
     assert_same(model, in_memory(machine, frame, "w", membership))
 

@@ -171,7 +171,7 @@ def test_chi_squared_by_a_callable():
     slow=[
         FuzzyTwinSVC(planes="fuzzy", kernel="rbf", membership="center"),
         FuzzyTwinSVC(kernel="laplacian", membership="neighbor"),
-        FuzzyTwinSVC(kernel="poly", membership=CenterMembership(), membership_scope="both"),
+        FuzzyTwinSVC(kernel="poly", membership=CenterMembership()),
         # Without a ridge its planes go through all rows, whatever they weigh.
         LeastSquaresTwinSVC(kernel="rbf", alpha=0.01),
         TwinSVC(kernel="rbf"),

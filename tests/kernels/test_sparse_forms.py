@@ -128,7 +128,7 @@ def test_every_form(kernel, membership, form):
 @pytest.mark.parametrize(
     "model",
     [
-        FuzzyTwinSVC(planes="fuzzy", membership="center", membership_scope="both"),
+        FuzzyTwinSVC(planes="fuzzy", membership="center"),
         LeastSquaresTwinSVC(),
         LeastSquaresSVC(),
     ],

@@ -263,8 +263,8 @@ def test_degrees_go_straight_into_fit():
     labels, _ = flipped(y, 0.3)
     report = find_label_issues(X, labels)
     Z = StandardScaler().fit_transform(X)
-    plain = FuzzyTwinSVC(membership_scope="both").fit(Z, labels).score(Z, y)
-    clean = FuzzyTwinSVC(membership_scope="both").fit(Z, labels, membership=report.label_quality)
+    plain = FuzzyTwinSVC().fit(Z, labels).score(Z, y)
+    clean = FuzzyTwinSVC().fit(Z, labels, sample_weight=report.label_quality)
     assert clean.score(Z, y) > plain
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, files
+from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, MembershipWeighted, files
 from fuzzytwin.memberships import MEMBERSHIPS, EntropyMembership
 from fuzzytwin.store import load, save
 
@@ -42,7 +42,7 @@ def test_balanced_entropy_finds_the_rare_class():
     X = rng.normal(size=(1500, 3)) + rare[:, None]
     found = {}
     for name in ("entropy", "entropy_balanced"):
-        model = FuzzyTwinSVC(membership=name, membership_scope="both").fit(X, rare)
+        model = MembershipWeighted(estimator=FuzzyTwinSVC(), membership=name).fit(X, rare)
         found[name] = model.predict(X)[rare].mean()
     assert found["entropy"] < 0.05
     assert found["entropy_balanced"] > 0.6

@@ -50,7 +50,7 @@ MODELS = [
     FuzzyTwinSVC(),
     FuzzyTwinSVC(planes="fuzzy", C=3.0, membership="neighbor", rule="residual"),
     FuzzyTwinSVC(membership=CenterMembership(decay="exponential"), class_weight="balanced"),
-    FuzzyTwinSVC(membership=HyperplaneMembership(imbalance=True), membership_scope="both"),
+    FuzzyTwinSVC(membership=HyperplaneMembership(imbalance=True)),
     FuzzyTwinSVC(membership=NeighborMembership(k=3)),
     FuzzyTwinSVC(membership=EntropyMembership(k=5)),
     FuzzyTwinSVC(membership=IntuitionisticMembership()),

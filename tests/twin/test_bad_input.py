@@ -184,9 +184,8 @@ def test_bad_degrees(model, bad, match):
     refuses(model, "partial_fit", X, y, membership=bad, match=match)
 
 
-@pytest.mark.parametrize("scope", ["slack", "both"])
-def test_degrees_that_leave_no_rivals(scope):
-    model = FuzzyTwinSVC(membership_scope=scope).fit(X, y)
+def test_degrees_that_leave_no_rivals():
+    model = FuzzyTwinSVC().fit(X, y)
     refuses(model, "fit", X, y, membership=(y == 1) * 1.0, match="membership is 0 for every")
     refuses(model, "fit", X, y, membership=np.zeros(30), match="membership is 0 for every")
 
@@ -200,7 +199,6 @@ BAD_PARAMETERS = [
     *(("margin_width", value, "at least 0") for value in (-1, INF, "a", None)),
     *(("planes", value, "'crisp', 'fuzzy'") for value in ("flat", None, 1, ["crisp"])),
     *(("rule", value, "'distance', 'residual'") for value in ("nearest", None)),
-    *(("membership_scope", value, "'slack', 'both'") for value in ("own", None)),
     *(("class_weight", value, "'balanced'") for value in ("equal", [1, 2, 3], 2.0)),
     *(("class_weight", {0: value}, "of at least 0") for value in (-1.0, NAN, INF)),
     ("class_weight", {0: "heavy"}, "number"),

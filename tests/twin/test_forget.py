@@ -53,13 +53,12 @@ def test_far_from_zero(offset):
     assert_same(model, FuzzyTwinSVC().fit(X[200:], y[200:]))
 
 
-@pytest.mark.parametrize("scope", ["slack", "both"])
-def test_given_degrees(scope):
+def test_given_degrees():
     X, y = rows()
     mu = np.random.default_rng(1).random(len(y))
-    model = FuzzyTwinSVC(membership_scope=scope).fit(X, y, membership=mu)
+    model = FuzzyTwinSVC().fit(X, y, membership=mu)
     model.forget(X[:200], y[:200], membership=mu[:200])
-    other = FuzzyTwinSVC(membership_scope=scope).fit(X[200:], y[200:], membership=mu[200:])
+    other = FuzzyTwinSVC().fit(X[200:], y[200:], membership=mu[200:])
     assert_same(model, other)
 
 

@@ -16,9 +16,7 @@ MODELS = {
     "crisp": functools.partial(FuzzyTwinSVC, alpha=1.0),
     "paper": functools.partial(FuzzyTwinSVC, alpha=0.0, C=0.3),
     "fuzzy": functools.partial(FuzzyTwinSVC, planes="fuzzy", alpha=0.5, C=2.0, tau=0.3),
-    "both": functools.partial(
-        FuzzyTwinSVC, planes="fuzzy", alpha=10.0, membership_scope="both", rule="residual"
-    ),
+    "residual": functools.partial(FuzzyTwinSVC, planes="fuzzy", alpha=10.0, rule="residual"),
     "balanced": functools.partial(FuzzyTwinSVC, C=3.0, alpha=10.0, class_weight="balanced"),
 }
 NAMES = ("coef_", "intercept_", "width_coef_", "width_intercept_")

@@ -42,9 +42,8 @@ SETTINGS = [
     {"alpha": 0.0, "C": 0.3},
     {"alpha": 1.0, "class_weight": {0: 2.0, 1: 0.5, 2: 1.0, 3: 1.0, 4: 3.0}},
     {"kernel": "rbf", "gamma": 0.1, "alpha": 0.1},
-    {"kernel": "poly", "gamma": 0.1, "coef0": 1.0, "degree": 2, "membership_scope": "both",
-     "alpha": 10.0},
-]  # fmt: skip
+    {"kernel": "poly", "gamma": 0.1, "coef0": 1.0, "degree": 2, "alpha": 10.0},
+]
 
 
 @every_pair(settings=SETTINGS, n_classes=[2, 5], given=["rows", "degrees", "soft labels"])

@@ -99,14 +99,13 @@ def test_parameters_of_planes_may_change_between_batches(change):
     ("first", "change"),
     [
         ({}, {"planes": "fuzzy"}),
-        ({}, {"membership_scope": "both"}),
         ({"kernel": "rbf"}, {"kernel": "linear"}),
         ({"kernel": "rbf"}, {"gamma": "auto"}),
         ({"kernel": "rbf"}, {"n_landmarks": 20}),
         ({"kernel": "rbf", "n_landmarks": X[::5]}, {"n_landmarks": X[1::5]}),
         ({"kernel": "poly"}, {"coef0": 1.0}),
     ],
-    ids=["planes", "scope", "kernel", "gamma", "count", "landmarks", "coef0"],
+    ids=["planes", "kernel", "gamma", "count", "landmarks", "coef0"],
 )
 @pytest.mark.parametrize("method", ["partial_fit", "forget"])
 def test_parameters_of_rows_may_not(first, change, method):

@@ -1,13 +1,14 @@
-"""The parameters of FuzzyTwinSVC: weights, scopes, C by class, soft labels, degrees."""
+"""The parameters of FuzzyTwinSVC: weights, C by class, soft labels, degrees."""
 
 import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 
 import fuzzytwin
-from fuzzytwin import FuzzyTwinSVC
+from fuzzytwin import FuzzyTwinSVC, MembershipWeighted
 from tests.twin.helpers import NAMES, PLANES, WAYS, assert_same_model
 
 
@@ -49,14 +50,16 @@ def test_balanced_streams(rows):
     assert_same_model(parts, whole)
 
 
-@pytest.mark.parametrize("planes", PLANES)
-def test_membership_scope(rows, planes):
-    X, y = rows
-    mu = np.linspace(0.2, 1, 150)
-    slack = FuzzyTwinSVC(planes=planes, membership_scope="slack").fit(X, y, membership=mu)
-    both = FuzzyTwinSVC(planes=planes, membership_scope="both").fit(X, y, membership=mu)
-    assert_same_model(both, FuzzyTwinSVC(planes=planes).fit(X, y, sample_weight=mu))
-    assert np.abs(slack.coef_ - both.coef_).max() > 1e-3
+def test_degrees_of_both_terms_are_sample_weights():
+    """The known answer is that of weights s mu in both terms."""
+    X, y = load_iris(return_X_y=True)
+    mu = np.linspace(0, 1, 150)
+    s = np.linspace(1, 2, 150)
+    found = FuzzyTwinSVC().fit(X, y, sample_weight=mu * s)
+    known = [[0.056582, 0.209379, -0.230847, -0.187072], [-0.056582, -0.209379, 0.230847, 0.187072]]
+    assert_allclose(found.coef_[:2], known, atol=1e-6)
+    given = MembershipWeighted(estimator=FuzzyTwinSVC(), membership="center")
+    assert_same_model(given.fit(X, y, s, membership=mu).estimator_, found)
 
 
 def test_membership_weighs_the_slack_alone(rows):

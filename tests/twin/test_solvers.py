@@ -80,7 +80,6 @@ CASES = {
     "C": ({"C": "each"}, ()),
     "weights": ({"C": 0.5}, ("s",)),
     "degrees": ({"C": 2.0}, ("s", "mu")),
-    "both": ({"membership_scope": "both", "C": 2.0}, ("mu",)),
     "soft labels": ({"C": 2.0}, ("s", "soft")),
     "balanced": ({"class_weight": "balanced"}, ("s", "mu")),
     "center": ({"membership": "center_balanced", "C": 2.0}, ("s",)),

@@ -41,21 +41,17 @@ class RowWeights:
     n_classes: int
 
     @classmethod
-    def of(
-        cls, codes: Array, s: Array | None, mu: Array | None, n_classes: int, *, both: bool
-    ) -> RowWeights:
+    def of(cls, codes: Array, s: Array | None, mu: Array | None, n_classes: int) -> RowWeights:
         """Combine sample weights s with degrees mu (n,) or soft labels mu (n, K).
 
-        Degrees weight the slack term, or with `both` the own-class term too. Soft labels always
-        weight both.
+        Degrees weight the slack term, soft labels both terms.
         """
         if mu is None:
             return cls(codes, s, s, n_classes)
         if mu.ndim == 2:
             weight = mu if s is None else s[:, None] * mu
             return cls(None, weight, weight, n_classes)
-        slack = mu if s is None else s * mu
-        return cls(codes, slack if both else s, slack, n_classes)
+        return cls(codes, s, mu if s is None else s * mu, n_classes)
 
     def scaled(self, factor: Array) -> RowWeights:
         """Multiply the weights of class k by ``factor[k]``. Weights of None count as 1."""

@@ -227,8 +227,8 @@ class FuzzyTwinSVC(_Lazy, _classifier.FuzzyTwinSVC):
 
     Parameters
     ----------
-    planes, C, alpha, membership, membership_scope, rule, tau, margin_width, \
-class_weight, n_jobs, kernel, gamma, degree, coef0, n_landmarks, random_state
+    planes, C, alpha, membership, rule, tau, margin_width, class_weight, n_jobs, kernel, gamma, \
+degree, coef0, n_landmarks, random_state
         As for `fuzzytwin.FuzzyTwinSVC`. A nonlinear kernel needs an array of landmarks as
         `n_landmarks`, and a `gamma` other than "scale".
 

@@ -103,7 +103,8 @@ def moments_of_chunks(
             first = first.with_radii(total)
         weighted = total(degree_pass, first)
         degrees = weighted.degrees
-        moments = first.with_slack(moments, weighted.moments)
+        slack, absolute_slack = weighted.moments.slack, weighted.moments.absolute_slack
+        moments = TwinMoments(moments.own, slack, moments.absolute_own, absolute_slack)
     if classes is None:
         check_opposing_weight(moments.slack.weight)
     return MomentFit(labels.classes, moments, sums.n_features, degrees)
@@ -186,14 +187,6 @@ class FirstPass:
         distance = membership.distance(Z, rows.codes, self.prepared)
         mu = membership.from_distance(distance, rows.codes, self.radii)
         return mu * balance_factors(self.own)[rows.codes] if membership.imbalance else mu
-
-    def with_slack(self, moments: TwinMoments, weighted: TwinMoments) -> TwinMoments:
-        """Combine moments of the first pass with those with degrees."""
-        if self.settings.membership_scope == "both":
-            return weighted
-        return TwinMoments(
-            moments.own, weighted.slack, moments.absolute_own, weighted.absolute_slack
-        )
 
 
 def radius_pass(first: FirstPass, rows: Rows) -> MaxDistances | None:
@@ -346,8 +339,8 @@ def twin_moments(
 
     `own` and `absolute_own` are those of `Z` and abs(X) with the weights s, if already computed.
     """
-    weights = _weights_before_class_weight(settings, rows, mu)
-    if weights.own is not rows.weight:
+    weights = RowWeights.of(rows.codes, rows.weight, mu, len(rows.classes))
+    if weights.own is not rows.weight:  # soft labels
         own = None
         absolute_own = None
     own, slack = weights.moments(Z, own, groups=rows.groups)
@@ -359,15 +352,9 @@ def twin_moments(
     return TwinMoments(own, slack, *weights.moments(rows.X, absolute_own, absolute=True))
 
 
-def _weights_before_class_weight(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
-    """Return the weights of rows in both terms, without class weights."""
-    both = settings.membership_scope == "both"
-    return RowWeights.of(rows.codes, rows.weight, mu, len(rows.classes), both=both)
-
-
 def row_weights(settings: FitSettings, rows: Rows, mu: Array | None) -> RowWeights:
     """Return the weights of rows in both terms, with class weights."""
-    weights = _weights_before_class_weight(settings, rows, mu)
+    weights = RowWeights.of(rows.codes, rows.weight, mu, len(rows.classes))
     totals = weights.totals(weights.own)
     return weights.scaled(class_factors(settings.class_weight, totals, rows.classes))
 

@@ -106,7 +106,7 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         As for `FuzzyTwinSVC`, for the best estimator only. Points are compared by labels of
         greatest membership. Keep None with a `scoring` that is not optimised by the most probable
         label, such as "balanced_accuracy".
-    membership_scope, class_weight, degree, coef0, n_landmarks, random_state
+    class_weight, degree, coef0, n_landmarks, random_state
         As for `FuzzyTwinSVC`, the same at every point. `random_state` seeds the choice of
         landmarks.
 
@@ -170,7 +170,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         selection: str = "one_standard_error",
         n_jobs: int | None = None,
         verbose: int = 0,
-        membership_scope: str = "slack",
         class_weight: Any = None,
         calibration: str | None = None,
         degree: float = 3,
@@ -190,7 +189,6 @@ class FuzzyTwinSVCCV(ClassifierMixin, BaseEstimator):
         self.selection = selection
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.membership_scope = membership_scope
         self.class_weight = class_weight
         self.calibration = calibration
         self.degree = degree

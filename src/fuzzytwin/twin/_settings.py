@@ -45,7 +45,6 @@ from fuzzytwin.memberships._registry import check_membership
 
 CHOICES = {
     "planes": ("crisp", "fuzzy"),
-    "membership_scope": ("slack", "both"),
     "rule": ("distance", "residual"),
     "solver": ("auto", *SOLVERS),
 }
@@ -77,7 +76,6 @@ class FitSettings:
     C: Any = 1.0
     alpha: Any = "auto"
     membership: Membership | Callable[..., Array] | None = None
-    membership_scope: str = "slack"
     rule: str = "distance"
     solver: str = "auto"
     tau: float = 1.0

@@ -34,7 +34,6 @@ from fuzzytwin.twin._settings import FitSettings, choose_solver
 
 # Parameters on which the moments depend. All others change only the planes.
 ROW_PARAMETERS = (
-    "membership_scope",
     "kernel",
     "gamma",
     "degree",

@@ -62,9 +62,9 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         "intuitionistic", each also as "center_balanced" and so on: degrees times n_min / n_k, so
         that large classes count less), an instance such as
         ``CenterMembership(decay="exponential")``, or a callable
-        ``(X, y, sample_weight) -> degrees``.
-    membership_scope : {"slack", "both"}, default="slack"
-        Whether degrees weight only the slack term (the paper) or the own-class term as well.
+        ``(X, y, sample_weight) -> degrees``. Degrees weight only the slack term (the paper). To
+        weight both terms, pass them as `sample_weight`, or use
+        ``MembershipWeighted(estimator=FuzzyTwinSVC())``.
     rule : {"distance", "residual"}, default="distance"
         Nearest by ``|f| / |w|`` (the paper) or by ``|f|``.
     solver : {"auto", "moments", "gram", "iterative"}, default="auto"
@@ -199,7 +199,6 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         C: Any = 1.0,
         alpha: float | str = "auto",
         membership: Any = None,
-        membership_scope: str = "slack",
         rule: str = "distance",
         solver: str = "auto",
         tau: float = 1.0,
@@ -218,7 +217,6 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         self.C = C
         self.alpha = alpha
         self.membership = membership
-        self.membership_scope = membership_scope
         self.rule = rule
         self.solver = solver
         self.tau = tau

@@ -75,7 +75,7 @@ def aligned(results, n_splits):
 
 def peer(search, X, y, sample_weight=None, groups=None, **fit_params):
     """`GridSearchCV` of the same grid; weights go to fit and score alike in all versions."""
-    fixed = {name: getattr(search, name) for name in ("membership_scope", "class_weight")}
+    fixed = {name: getattr(search, name) for name in ("class_weight",)}
     with sklearn.config_context(enable_metadata_routing=True, skip_parameter_validation=True):
         model = FuzzyTwinSVC(**fixed).set_fit_request(
             sample_weight=sample_weight is not None,

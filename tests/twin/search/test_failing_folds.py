@@ -55,7 +55,6 @@ from tests.twin.search.helpers import (
         ({"cv": "many"}, "cv"),
         ({"cv": [(np.arange(10), [])]}, "no test rows"),
         ({"cv": [([], np.arange(10))]}, "every fit of the search failed.*no row of class"),
-        ({"membership_scope": "own"}, "membership_scope='own' is unknown"),
         ({"class_weight": "equal"}, "class_weight='equal' is unknown"),
     ],
     ids=lambda value: str(value)[:50] if isinstance(value, dict) else "",

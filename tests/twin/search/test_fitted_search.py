@@ -45,7 +45,7 @@ def test_best_params_give_the_best_estimator(either, way):
 
 
 def test_best_estimator_has_the_settings_that_all_points_share(pair):
-    shared = {"membership_scope": "both", "class_weight": "balanced"}
+    shared = {"class_weight": "balanced"}
     for memberships in ((None,), ("center",)):
         search = make(memberships=memberships, **shared).fit(*pair)
         model = FuzzyTwinSVC(**shared, **search.best_params_).fit(*pair)

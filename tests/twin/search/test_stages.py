@@ -98,7 +98,7 @@ def test_auto_is_linear_or_rbf(pair):
         in_stages(kernels=("auto", "rbf")).fit(X, y)
 
 
-@pytest.mark.parametrize("changes", [{}, {"class_weight": "balanced", "membership_scope": "both"}])
+@pytest.mark.parametrize("changes", [{}, {"class_weight": "balanced"}])
 def test_pairs_of_few_rows_are_solved_in_the_space_of_their_rows(monkeypatch, rows, changes):
     X, y = rows
     solved = []
