@@ -167,8 +167,8 @@ def check_n_landmarks(name: str, value: Any) -> None:
     """Check the number of landmarks. Landmarks themselves are checked with the rows."""
     is_number = is_whole(value) and value >= 1
     is_table = isinstance(value, list | tuple) or np.ndim(value) > 0
-    if not (is_number or is_table or (isinstance(value, str) and value == "centers")):
-        remedy = "give a whole number of at least 1, 'centers', or the landmarks, shape (m, d)"
+    if not (is_number or is_table or (isinstance(value, str) and value in ("all", "centers"))):
+        remedy = "give a whole number of at least 1, 'all', 'centers', or the landmarks (m, d)"
         raise not_allowed(name, value, remedy)
 
 

@@ -4,16 +4,18 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
-from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV
+from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, FuzzyTwinSVCCV, files
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.kernels._bandwidths import default_gammas, learn_feature_gammas, resolve_gamma
 from fuzzytwin.kernels._landmarks import (
@@ -23,7 +25,7 @@ from fuzzytwin.kernels._landmarks import (
     sample_rows,
 )
 from fuzzytwin.store import load, save
-from tests.kernels.helpers import STREAMERS
+from tests.kernels.helpers import CLASSICS, STREAMERS
 
 
 def choose_landmarks(X, codes, s, n_landmarks, seed):
@@ -45,6 +47,48 @@ def test_partial_fit_keeps_the_first_landmarks(three, machine):
     assert model.landmark_map_.landmarks is landmarks
     whole = machine(kernel="rbf", gamma=0.3, n_landmarks=landmarks).fit(X, y)
     assert_allclose(model.plane_values(X)[0], whole.plane_values(X)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("machine", [*CLASSICS, FuzzyTwinSVC])
+def test_all_takes_every_training_row_also_of_a_fold(two, machine):
+    X, y = two
+    model = machine(kernel="rbf", gamma=0.3, n_landmarks="all").fit(X, y)
+    same = machine(kernel="rbf", gamma=0.3, n_landmarks=len(X)).fit(X, y)
+    assert_array_equal(model.landmark_map_.landmarks, X)
+    assert_array_equal(model.predict(X), same.predict(X))
+    assert_array_equal(model.coef_, same.coef_)
+    search = GridSearchCV(model, {"C": [0.5, 2.0]}, cv=3).fit(X, y)
+    expected = GridSearchCV(same, {"C": [0.5, 2.0]}, cv=3).fit(X, y)
+    name = "mean_test_score"
+    assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
+
+
+def test_all_in_searches_and_committees(two):
+    X, y = two
+    search = {"Cs": [0.5], "alphas": [1.0], "memberships": (None,), "kernels": ("rbf",), "cv": 3}
+    found, same = (
+        FuzzyTwinSVCCV(**search, n_landmarks=m, random_state=0).fit(X, y) for m in ("all", len(X))
+    )
+    assert_array_equal(found.cv_results_["mean_test_brier"], same.cv_results_["mean_test_brier"])
+    assert_array_equal(found.best_estimator_.landmark_map_.landmarks, X)
+    found, same = (
+        FuzzyTwinCommittee(members=["rbf"], n_landmarks=m).fit(X, y) for m in ("all", len(X))
+    )
+    assert len(found.landmarks_) == len(X)
+    assert_array_equal(found.predict_proba(X), same.predict_proba(X))
+
+
+def test_all_needs_all_rows_at_once(two, monkeypatch):
+    X, y = two
+    model = FuzzyTwinSVC(kernel="rbf", gamma=0.3, n_landmarks="all")
+    with pytest.raises(ValueError, match="partial_fit is not available with n_landmarks='all'"):
+        model.partial_fit(X, y, classes=["no", "yes"])
+    table = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    with pytest.raises(ValueError, match="n_landmarks='all' needs all rows at once"):
+        files.fit(model, lambda: iter([table]), target="y")
+    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 20)
+    with pytest.raises(ValueError, match=r"n_landmarks='all' takes at most \d+ rows.*'auto'"):
+        FuzzyTwinCommittee(members=["rbf"], n_landmarks="all").fit(X, y)
 
 
 def test_partial_fit_without_weight(two):

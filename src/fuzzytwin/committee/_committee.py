@@ -72,16 +72,16 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         None: labels are taken as correct. "auto": also fit a label-noise model. As far as the
         leave-one-out likelihood favours it, probabilities are those of the true class. Soft labels
         are not supported then.
-    n_landmarks : "auto", "centers", int or array-like of shape (m, d), default="auto"
+    n_landmarks : "auto", "all", "centers", int or array-like of shape (m, d), default="auto"
         Rows at which kernels are evaluated: their number, or the rows themselves. "auto": all rows
-        up to 1,500, then fewer, so that time grows in proportion to the rows. The model, and so its
-        file, holds these rows, scaled. "centers": landmarks that are not rows, for models that are
-        shared with others: means of at least five different rows (of five groups, with `groups`),
-        by k-means without the labels. That costs some accuracy if rows are few: on eight datasets
-        of 178 to 600 rows, accuracy fell from 0.894 to 0.879 on average and log loss rose from
-        0.239 to 0.267, most on sonar (accuracy from 0.885 to 0.799), according to
-        ``python -m benchmarks committee centers``. ``limits_`` still holds single values of columns
-        with extreme values.
+        up to 1,500, then fewer, so that time grows in proportion to the rows. "all": all rows, up
+        to 10,000. The model, and so its file, holds these rows, scaled. "centers": landmarks that
+        are not rows, for models that are shared with others: means of at least five different rows
+        (of five groups, with `groups`), by k-means without the labels. That costs some accuracy if
+        rows are few: on eight datasets of 178 to 600 rows, accuracy fell from 0.894 to 0.879 on
+        average and log loss rose from 0.239 to 0.267, most on sonar (accuracy from 0.885 to 0.799),
+        according to ``python -m benchmarks committee centers``. ``limits_`` still holds single
+        values of columns with extreme values.
     class_weight : None, dict or "balanced", default=None
         Moves labels and `decision_function` towards classes of greater weight. Probabilities still
         refer to the population that the rows were drawn from, but change a little, as members are

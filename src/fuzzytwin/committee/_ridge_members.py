@@ -35,6 +35,7 @@ from fuzzytwin.kernels._landmark_map import DISTANCES, PROPERTIES
 from fuzzytwin.kernels._landmarks import (
     center_landmarks,
     check_landmarks,
+    is_all,
     is_centers,
     is_count,
     kmeans_landmarks,
@@ -308,6 +309,13 @@ def choose_landmarks(
         n_landmarks = count_landmarks(n_rows, n_members)
         if n_landmarks >= n_rows:
             return problem.Z, problem.s
+    if is_all(n_landmarks):
+        if n_rows > len(rows):
+            raise ValueError(
+                f"n_landmarks='all' takes at most {len(rows):,} rows, but X has {n_rows:,}; give a "
+                "number of landmarks, or 'auto'."
+            )
+        return problem.Z, problem.s
     if is_centers(n_landmarks):
         m = count_landmarks(n_rows, n_members)
         rng = check_random_state(random_state)

@@ -29,7 +29,7 @@ from fuzzytwin.committee._preprocessing import keep_preprocessor
 from fuzzytwin.files._chunks import Batch, Selection, Source, check_name
 from fuzzytwin.files._tables import NumberChunks, TableChunks, open_source
 from fuzzytwin.kernels import LandmarkMap
-from fuzzytwin.kernels._landmarks import is_count
+from fuzzytwin.kernels._landmarks import is_all, is_count
 from fuzzytwin.twin._fit import fixed_landmarks, landmark_map
 from fuzzytwin.twin._settings import FitSettings
 from fuzzytwin.twin._streaming import MomentClassifier
@@ -247,7 +247,8 @@ def _landmarks(settings: FitSettings, opened: Source) -> LandmarkMap | None:
     """Compute the map of fixed landmarks, or sample landmarks and gamma from the first batch."""
     if not settings.uses_kernel:
         return None
-    if not opened.repeatable or not (is_count(settings.n_landmarks) or settings.gamma_by_rows):
+    by_rows = is_count(settings.n_landmarks) or settings.gamma_by_rows
+    if not opened.repeatable or is_all(settings.n_landmarks) or not by_rows:
         return fixed_landmarks(settings)
     for batch in opened.batches():
         with locating(batch):

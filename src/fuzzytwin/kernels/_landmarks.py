@@ -123,6 +123,11 @@ def is_centers(n_landmarks: Any) -> bool:
     return isinstance(n_landmarks, str) and n_landmarks == "centers"
 
 
+def is_all(n_landmarks: Any) -> bool:
+    """Return whether every training row is a landmark."""
+    return isinstance(n_landmarks, str) and n_landmarks == "all"
+
+
 def is_count(n_landmarks: Any) -> TypeGuard[int]:
     """Return whether this is a number of landmarks (valid or not), not the landmarks themselves."""
     return not isinstance(n_landmarks, list | tuple) and np.ndim(n_landmarks) == 0

@@ -15,6 +15,7 @@ from fuzzytwin.kernels._landmarks import (
     RandomState,
     center_landmarks,
     check_landmarks,
+    is_all,
     is_centers,
     is_count,
     kmeans_landmarks,
@@ -45,7 +46,8 @@ def make_map(
     if is_centers(n_landmarks):
         landmarks = center_landmarks(X, s, MAX_CENTERS, random_state)
     elif is_sampled:
-        landmarks = kmeans_landmarks(X, codes, s, n_landmarks, random_state)
+        m = X.shape[0] if is_all(n_landmarks) else n_landmarks
+        landmarks = kmeans_landmarks(X, codes, s, m, random_state)
     else:
         landmarks = check_landmarks(n_landmarks, X.shape[1])
     gamma = resolve_gamma(gamma, X, s)

@@ -115,7 +115,7 @@ def _check_memory(settings: FitSettings, rows: Rows, n_points: int, pairwise: bo
     K = len(rows.classes)
     d = rows.X.shape[1]
     if settings.uses_kernel:
-        d = settings.max_landmarks
+        d = settings.max_landmarks(len(rows))
     point_size = float(d) * K * (K - 1)
     planes = point_size * n_points
     if K > 2:  # points are scored in blocks

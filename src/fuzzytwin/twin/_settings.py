@@ -39,7 +39,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.core import solvers
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import KERNELS
-from fuzzytwin.kernels._landmarks import MAX_CENTERS, is_centers, is_count
+from fuzzytwin.kernels._landmarks import MAX_CENTERS, is_all, is_centers, is_count
 from fuzzytwin.memberships import Membership
 from fuzzytwin.memberships._registry import check_membership
 
@@ -130,10 +130,11 @@ class FitSettings:
         """Return whether gamma depends on the rows."""
         return isinstance(self.gamma, str) and self.gamma == "scale"
 
-    @property
-    def max_landmarks(self) -> int:
+    def max_landmarks(self, n_rows: int) -> int:
         """Return the number of landmarks. Those that are chosen from the rows may be fewer."""
         landmarks = self.n_landmarks
+        if is_all(landmarks):
+            return n_rows
         if is_centers(landmarks):
             return MAX_CENTERS
         if is_count(landmarks):
@@ -144,7 +145,7 @@ class FitSettings:
         """Return a context manager in which blocks of rows run on the threads of `n_jobs`."""
         n, d = X.shape
         if self.uses_kernel:
-            d = max(d, self.max_landmarks)
+            d = max(d, self.max_landmarks(n))
         return thread_pool(count_threads(self.n_jobs), n * d, d)
 
     @property

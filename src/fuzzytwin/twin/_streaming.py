@@ -20,6 +20,7 @@ from fuzzytwin.core.moments import TwinMoments
 from fuzzytwin.core.planes import Planes
 from fuzzytwin.core.solvers import SOLVERS
 from fuzzytwin.kernels import LandmarkMap
+from fuzzytwin.kernels._landmarks import is_all
 from fuzzytwin.memberships._registry import STREAMABLE, is_streamable
 from fuzzytwin.twin import _fit as fitting
 from fuzzytwin.twin import _row_fit
@@ -55,7 +56,7 @@ class Fitted:
 
 
 def check_streamable(model: Any, name: str) -> None:
-    """Raise an error if the membership, solver or calibration of a model needs all rows at once."""
+    """Raise an error if a parameter of a model needs all rows at once."""
     solver = model.solver
     if solver not in ("auto", "moments"):
         raise UnavailableError(
@@ -67,6 +68,11 @@ def check_streamable(model: Any, name: str) -> None:
         raise UnavailableError(
             f"{name} is not available with calibration={calibration!r}, which needs all rows at "
             "once. Set calibration=None, or fit on all rows."
+        )
+    if getattr(model, "kernel", "linear") != "linear" and is_all(model.n_landmarks):
+        raise UnavailableError(
+            f"{name} is not available with n_landmarks='all', which needs all rows at once. Set a "
+            "number of landmarks, or the landmarks themselves, or fit on all rows."
         )
     membership = getattr(model, "membership", None)
     if membership is not None:

@@ -113,11 +113,12 @@ class FuzzyTwinSVC(CalibratedPlanes, MomentClassifier):
         Degree of "poly".
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    n_landmarks : int, "centers" or array-like of shape (m, d), default=300
+    n_landmarks : int, "all", "centers" or array-like of shape (m, d), default=300
         Number of landmarks, or the landmarks themselves. A number takes all rows if there are no
         more than that, otherwise a sample stratified by class with at least one row of each. If
-        there are at least four times as many rows, the sample is refined by k-means. "centers"
-        takes landmarks that are not training rows, so that model files contain none (see
+        there are at least four times as many rows, the sample is refined by k-means. "all" takes
+        every training row (in cross-validation, of the fold), so rows can then not be added.
+        "centers" takes landmarks that are not training rows, so that model files contain none (see
         `FuzzyTwinCommittee`). `partial_fit` takes the landmarks from the first batch and keeps
         them.
     random_state : int, RandomState instance or None, default=0
