@@ -95,9 +95,9 @@ def labels_of(scores: Array, axis: int = 1) -> Array:
     return np.asarray(scores.argmax(axis=axis))
 
 
-def second_is_nearer(first: Array, second: Array, out: Array | None = None) -> Array:
+def second_is_nearer(first: Array, second: Array) -> Array:
     """Return whether the plane of the second of two classes is nearer. Ties go to the first."""
-    return np.less(second, first, out=out)
+    return np.less(second, first)
 
 
 def nearest_labels(a: Array, n_classes: int) -> Array:

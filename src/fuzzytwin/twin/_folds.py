@@ -100,7 +100,9 @@ def score_split(
             part = replace(grid, alphas=grid.alphas[alphas], Cs=grid.Cs[Cs])
             planes = solve(alphas, Cs)
             score_start = time.perf_counter()
-            hits, losses = score_points(part, *planes, fold.Z_test, fold.tests)
+            hits, losses = score_points(
+                part, *planes, fold.Z_test, fold.tests.codes, fold.tests.weights
+            )
             at = (m, alphas, slice(None), Cs)
             result.scores[at] = score_from_hits(search.scoring, hits, total)
             result.brier[at] = losses / total.sum()

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from fuzzytwin._rows import Rows
 from fuzzytwin._utils.types import Array
 from fuzzytwin._utils.workers import map_threads
 from fuzzytwin.core.blocks import block_slices, dense_block
@@ -85,11 +84,12 @@ class Grid:
 
 
 def score_points(
-    grid: Grid, coef: Array, intercept: Array, Z: Any, rows: Rows
+    grid: Grid, coef: Array, intercept: Array, Z: Any, codes: Array, weight: Array
 ) -> tuple[Array, Array]:
     """Add up the correct weight (K, *grid.shape) and the Brier loss (*grid.shape) of every point.
 
-    Planes have coefficients (n_alphas, n_Cs, n_planes, d) and intercepts. Z are features of rows.
+    Planes have coefficients (n_alphas, n_Cs, n_planes, d) and intercepts. Z are features of rows,
+    with their codes and weights.
     """
     K = grid.n_classes
     coef = np.moveaxis(coef, 2, 0)
@@ -99,13 +99,13 @@ def score_points(
     has_direction = norms.any(axis=(0, 2), keepdims=True)
     norms[(norms == 0) & ((intercept == 0) | ~has_direction)] = 1.0
     numbers_per_row = len(grid.Cs) * max(len(coef), len(grid.Cs))
-    class_weight = np.eye(K)[rows.codes] * rows.weights[:, None]
+    class_weight = np.eye(K)[codes] * weight[:, None]
 
     def score_block(block: slice) -> tuple[Array, Array]:
         x = dense_block(Z, block)
-        weight = class_weight[block]
+        block_weight = class_weight[block]
         # The two terms of the loss of a pair are equal.
-        row_weight = weight.sum(axis=1) * (2 if K == 2 else 1)
+        row_weight = block_weight.sum(axis=1) * (2 if K == 2 else 1)
         right = np.empty((*grid.shape, K))
         loss = np.empty(grid.shape)
         step = max(1, BLOCK_NUMBERS // (numbers_per_row * len(x)))
@@ -121,16 +121,17 @@ def score_points(
                     with np.errstate(divide="ignore", over="ignore"):
                         a = f / norms[:, at, :, None]
                 score_rows = _score_pairs if K == 2 else _score_classes
-                correct, losses = score_rows(a, rows.codes[block], K)
-                flat = correct.reshape(-1, len(x)), losses.reshape(-1, len(x))
-                right[at, r] = np.dot(flat[0], weight).reshape(*correct.shape[:-1], K)
-                loss[at, r] = np.dot(flat[1], row_weight).reshape(correct.shape[:-1])
+                correct, losses = score_rows(a, codes[block], K)
+                shape = correct.shape[:-1]
+                sums = np.dot(correct.reshape(-1, len(x)), block_weight)
+                right[at, r] = sums.reshape(*shape, K)
+                loss[at, r] = np.dot(losses.reshape(-1, len(x)), row_weight).reshape(shape)
         return right, loss
 
     size = min(max(BLOCK_NUMBERS // numbers_per_row, MIN_ROWS), MAX_ROWS)
     hits = np.zeros((*grid.shape, K))
     losses = np.zeros(grid.shape)
-    for right, loss in map_threads(score_block, block_slices(len(rows), size)):
+    for right, loss in map_threads(score_block, block_slices(len(codes), size)):
         hits += right
         losses += loss
     return np.moveaxis(hits, -1, 0), losses

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import StratifiedKFold
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV
-from fuzzytwin._rows import Rows
 from fuzzytwin.twin._grid import Grid, score_points
 from tests.twin.search.helpers import FOLDS, assert_same_scores, make, sparsely, weights_for
 
@@ -128,7 +127,6 @@ def test_brier_of_rows_that_lie_on_both_planes(weighted):
     y = np.array([0, 0, 1, 1] * 3)
     grid = Grid(np.ones(1), ("distance",), np.ones(1), 2)
     planes = np.array([[[[1.0], [1.0]]]]), np.zeros((1, 1, 2))
-    weight = np.arange(12.0) if weighted else None
-    rows = Rows(X, y, weight, degree=None, groups=None, classes=np.array([0, 1]))
-    _, losses = score_points(grid, *planes, X, rows)
+    weight = np.arange(12.0) if weighted else np.ones(12)
+    _, losses = score_points(grid, *planes, X, y, weight)
     assert losses.item() / (66 if weighted else 12) == pytest.approx(0.5)
