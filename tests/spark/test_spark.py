@@ -20,6 +20,8 @@ from fuzzytwin.label_issues._report import COLUMNS
 from tests.files.helpers import mixed_table
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
+engine = pytest.importorskip("fuzzytwin.spark")
+FuzzyTwinSVC, FuzzyTwinSVCModel = engine.FuzzyTwinSVC, engine.FuzzyTwinSVCModel
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(
@@ -120,8 +122,6 @@ def assert_same(found, wanted, rtol=1e-9):
     ids=str,
 )
 def test_planes_are_those_in_memory(far, label, given):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     X, codes, weights, degrees, soft = table(1e6)
     y = codes % 2.0 if label == "real" else words_of(codes)
     mu = {None: None, "degree": degrees}.get(given if given != SOFT else "soft", soft)
@@ -133,8 +133,6 @@ def test_planes_are_those_in_memory(far, label, given):
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_pairs_of_many_classes(spark, n_classes):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     rng = np.random.default_rng(n_classes)
     y = np.arange(30 * n_classes) % n_classes
     X = rng.normal(size=(len(y), D)) + 3 * rng.normal(size=(n_classes, D))[y]
@@ -151,8 +149,6 @@ def test_pairs_of_many_classes(spark, n_classes):
 
 @pytest.mark.parametrize("features", ["features", "array"])
 def test_vectors_and_arrays(far, features):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     X, codes, *_ = table(1e6)
     model = FuzzyTwinSVC(featuresCol=features, labelCol="whole").fit(far)
     wanted = InMemory().fit(X, codes)
@@ -168,8 +164,6 @@ def test_vectors_and_arrays(far, features):
     ids=str,
 )
 def test_computed_memberships(near, membership):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     X, codes, weights, *_ = table()
     columns = {"featuresCol": FEATURES, "labelCol": "whole", "weightCol": "weight"}
     found = FuzzyTwinSVC(**columns, membership=membership).fit(near)
@@ -177,8 +171,6 @@ def test_computed_memberships(near, membership):
 
 
 def test_a_calibrated_model_writes_probabilities(near):
-    from fuzzytwin.spark import FuzzyTwinSVCModel
-
     X, codes, *_ = table()
     wanted = InMemory(calibration="loo").fit(X, codes)
     model = FuzzyTwinSVCModel(wanted, "int").setParams(featuresCol=FEATURES)
@@ -189,8 +181,6 @@ def test_a_calibrated_model_writes_probabilities(near):
 
 @pytest.mark.parametrize(("label", "kind"), [("whole", "int"), ("word", "string")])
 def test_transform_keeps_the_type_of_the_label(near, label, kind):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     X, codes, *_ = table()
     y = codes if label == "whole" else words_of(codes)
     wanted = InMemory(rule="residual").fit(X, y)
@@ -213,8 +203,6 @@ def test_transform_keeps_the_type_of_the_label(near, label, kind):
 
 
 def test_written_and_read_again(near, tmp_path):
-    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
-
     membership = CenterMembership(eps=0.01)
     estimator = FuzzyTwinSVC(
         featuresCol=FEATURES, labelCol="whole", planes="fuzzy", membership=membership,
@@ -247,8 +235,6 @@ def test_written_and_read_again(near, tmp_path):
     [("rbf", np.asarray), ("laplacian", sparse.csr_array), ("poly", np.ndarray.tolist)],
 )
 def test_a_kernel_model_is_written_and_read_again(near, tmp_path, kernel, form):
-    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
-
     X, codes, *_ = table()
     parameters = {"kernel": kernel, "gamma": 0.3, "degree": 2, "n_landmarks": form(X[::20])}
     wanted = InMemory(**parameters).fit(X, codes)
@@ -267,8 +253,6 @@ def test_a_kernel_model_is_written_and_read_again(near, tmp_path, kernel, form):
 
 
 def test_what_cannot_be_written_is_named(near, tmp_path):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     estimator = FuzzyTwinSVC(featuresCol=FEATURES, membership=lambda X, y, s: np.ones(len(y)))
     with pytest.raises(ValueError, match=r"membership=.*cannot be saved.*; use a name"):
         estimator.save(f"{tmp_path}/estimator")
@@ -276,12 +260,9 @@ def test_what_cannot_be_written_is_named(near, tmp_path):
 
 
 def test_a_changed_rule_and_a_large_model_are_kept(near, tmp_path, monkeypatch):
-    from fuzzytwin.spark import FuzzyTwinSVC, FuzzyTwinSVCModel
-    from fuzzytwin.spark import _estimators as engine
-
     model = FuzzyTwinSVC(featuresCol=FEATURES, labelCol="word", planes="fuzzy").fit(near)
     model.setParams(rule="residual", predictionCol="guess")
-    monkeypatch.setattr(engine, "ROW_BYTES", 1000)  # many rows, in their order
+    monkeypatch.setattr("fuzzytwin.spark._estimators.ROW_BYTES", 1000)  # many rows, in their order
     model.save(f"{tmp_path}/model")
     read = FuzzyTwinSVCModel.load(f"{tmp_path}/model")
     assert read.to_sklearn().rule == "residual"
@@ -296,8 +277,6 @@ def test_pipeline(near, tmp_path):
     from pyspark.ml import Pipeline, PipelineModel
     from pyspark.ml.feature import VectorAssembler
 
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     assembler = VectorAssembler(inputCols=FEATURES, outputCol="assembled")
     pipeline = Pipeline(stages=[assembler, FuzzyTwinSVC(featuresCol="assembled", labelCol="word")])
     model = pipeline.fit(near)
@@ -310,8 +289,6 @@ def test_pipeline(near, tmp_path):
 
 
 def test_parameters_are_those_of_the_estimator_in_memory():
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     estimator = FuzzyTwinSVC(alpha=3.0)
     for name, value in InMemory().get_params(deep=False).items():
         assert estimator.hasParam(name)
@@ -322,8 +299,6 @@ def test_parameters_are_those_of_the_estimator_in_memory():
 
 
 def test_bad_input_is_named(near):
-    from fuzzytwin.spark import FuzzyTwinSVC
-
     def with_value(column, value):
         return near.selectExpr(
             *(name for name in near.columns if name != column),
@@ -373,8 +348,6 @@ def collected(frame):
 
 
 def test_a_committee_is_that_in_memory(spark, tmp_path):
-    from fuzzytwin.spark import FuzzyTwinCommittee, FuzzyTwinCommitteeModel
-
     rng = np.random.default_rng(0)
     codes = np.sort(rng.integers(0, 3, 11_000))  # more rows than a look holds
     X = rng.normal(size=(len(codes), 3)) + 2 * np.eye(3)[codes]
@@ -384,11 +357,11 @@ def test_a_committee_is_that_in_memory(spark, tmp_path):
     wanted = fuzzytwin.FuzzyTwinCommittee(**members).fit(X, y)
     columns = pd.DataFrame(X, columns=list("pqr")).assign(label=y)
     frame = spark.createDataFrame(columns).repartition(3)
-    model = FuzzyTwinCommittee(featuresCol=list("pqr"), **members).fit(frame)
+    model = engine.FuzzyTwinCommittee(featuresCol=list("pqr"), **members).fit(frame)
     rows, named = X[::500], columns[list("pqr")][::500]
     assert_allclose(model.to_sklearn().predict_proba(named), wanted.predict_proba(rows), atol=1e-9)
     model.save(str(tmp_path / "model"))
-    read = FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))
+    read = engine.FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))
     done = collected(read.transform(frame.sample(0.02, seed=0)))
     assert_allclose(
         np.stack(done["probability"]), wanted.predict_proba(done[list("pqr")].to_numpy()), atol=1e-9
@@ -399,7 +372,6 @@ def test_a_committee_is_that_in_memory(spark, tmp_path):
 @pytest.mark.parametrize("step", [1, 40])  # 40: few rows, which are collected
 def test_label_issues_are_those_of_a_file(spark, tmp_path, step):
     from fuzzytwin import files
-    from fuzzytwin.spark import find_label_issues
 
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 3, 11_000)[::step]
@@ -417,7 +389,7 @@ def test_label_issues_are_those_of_a_file(spark, tmp_path, step):
     )  # fmt: skip
     written = pd.read_parquet(tmp_path / "issues.parquet")
     frame = spark.createDataFrame(table).repartition(3)
-    found = find_label_issues(frame, featuresCol=list("pqr"), estimator=committee)
+    found = engine.find_label_issues(frame, featuresCol=list("pqr"), estimator=committee)
     done = collected(found.frame).sort_values("row")
     assert list(done) == [*table, *COLUMNS[1:4]]
     assert_allclose(done["label_quality"], written["label_quality"], atol=1e-6)
@@ -429,24 +401,22 @@ def test_label_issues_are_those_of_a_file(spark, tmp_path, step):
 
 
 def test_text_dates_and_missing_values_are_taken_as_in_memory(spark, tmp_path):
-    from fuzzytwin.spark import FuzzyTwinCommittee, FuzzyTwinCommitteeModel, find_label_issues
-
     frame = mixed_table()
     frame.to_parquet(tmp_path / "t.parquet", index=False, coerce_timestamps="us")
     dataset = spark.read.parquet(str(tmp_path / "t.parquet")).repartitionByRange(3, "key")
     X, y = frame.drop(columns="sick"), frame["sick"].to_numpy()
     wanted = fuzzytwin.FuzzyTwinCommittee().fit(X, y)
-    model = FuzzyTwinCommittee(featuresCol=list(X), labelCol="sick").fit(dataset)
+    model = engine.FuzzyTwinCommittee(featuresCol=list(X), labelCol="sick").fit(dataset)
     fitted = model.to_sklearn()
     assert fitted.preprocessor_.schema_["columns"] == wanted.preprocessor_.schema_["columns"]
     assert_allclose(fitted.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
     model.write().save(str(tmp_path / "model"))
-    for labels in (model, FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))):
+    for labels in (model, engine.FuzzyTwinCommitteeModel.load(str(tmp_path / "model"))):
         found = labels.transform(dataset).orderBy("key").collect()
         assert_allclose([row.probability for row in found], wanted.predict_proba(X), atol=1e-9)
         assert_array_equal([row.prediction for row in found], wanted.predict(X))
     issues = fuzzytwin.find_label_issues(frame, "sick").to_frame()
-    found = find_label_issues(dataset, featuresCol=list(X), labelCol="sick")
+    found = engine.find_label_issues(dataset, featuresCol=list(X), labelCol="sick")
     scored = found.frame.orderBy("key").collect()
     for name in COLUMNS[1:4]:
         values = [row[name] for row in scored]
@@ -457,9 +427,7 @@ def test_text_dates_and_missing_values_are_taken_as_in_memory(spark, tmp_path):
 
 
 def test_examples(spark):
-    import fuzzytwin.spark as module
-
-    for estimator in (module.FuzzyTwinSVC, module.FuzzyTwinCommittee):
+    for estimator in (engine.FuzzyTwinSVC, engine.FuzzyTwinCommittee):
         text = estimator.__doc__.replace("# doctest: +SKIP", "")
         test = doctest.DocTestParser().get_doctest(text, {"spark": spark}, "spark", None, 0)
         result = doctest.DocTestRunner().run(test)
