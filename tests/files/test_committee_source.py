@@ -67,12 +67,7 @@ def test_probabilities_are_written_and_class_weights_move_labels(frame, tmp_path
 def test_what_a_committee_of_batches_refuses(frame):
     committee = FuzzyTwinCommittee(members=MEMBERS)
     fails("FuzzyTwinCommittee takes several passes", iter(batches_of(frame)), committee)
-    fails(
-        "no row has this label; remove it",
-        batches_of(frame),
-        committee,
-        classes=list("abcdef"),
-    )
+    fails("no row has this label; remove it", batches_of(frame), committee, classes=list("abcdef"))
     fails("one class only", batches_of(frame[frame["y"] == "a"]), committee)
     gap = frame.assign(x1=np.where(frame.index == 333, np.inf, frame["x1"]))
     fails(r"batch 2, row 134: column 'x1' holds inf", batches_of(gap), committee)

@@ -39,6 +39,11 @@ def write_table(path, n=120, wrong=8, classes=("no", "yes"), seed=0):
     return bad
 
 
+def written(path, **options):
+    write_table(path, **options)
+    return path
+
+
 def noted(path):
     """Write a table with a leak, two spellings of a label and a mark for missing values."""
     write_table(path)
@@ -50,16 +55,20 @@ def noted(path):
     frame.to_csv(path, index=False)
 
 
+OPENED = []  # sessions of a test, whose journals are closed when it ends
+
+
 def open_session(path, show=(), **settings):
     """Open a session with its journal, as the command does."""
     settings = {"target": "sick", "id": "name", **settings}
     table = StudioTable(str(path), Settings(**settings), show=show)
     journal = open_journal(table)
     try:
-        return Session(table, journal)
+        OPENED.append(Session(table, journal))
     except ValueError:
         journal.close()
         raise
+    return OPENED[-1]
 
 
 class Served:

@@ -44,12 +44,6 @@ def browser():
 
 
 @pytest.fixture
-def path(tmp_path):
-    write_table(tmp_path / "t.csv")
-    return tmp_path / "t.csv"
-
-
-@pytest.fixture
 def serve():
     running = []
 

@@ -8,7 +8,7 @@ from fuzzytwin import find_label_issues
 from fuzzytwin.studio._data import few_digits
 from fuzzytwin.studio._journal import journal_path
 from fuzzytwin.tables import TableError
-from tests.studio.helpers import open_session, write_table
+from tests.studio.helpers import open_session, write_table, written
 
 
 def test_what_is_usual_depends_on_the_kind_of_column(tmp_path):
@@ -20,7 +20,6 @@ def test_what_is_usual_depends_on_the_kind_of_column(tmp_path):
     usual = {name: session.typical(name, 0) for name in session.table.columns}
     median = np.median([*(round(i / 7, 3) for i in range(60)), 0])
     assert usual == {"code": "0", "flag": "True", "word": "b", "number": f"{median:.4g}"}
-    session.history.journal.close()
 
 
 def test_cells_have_a_decimal_point_and_rows_are_found(tmp_path):
@@ -33,7 +32,6 @@ def test_cells_have_a_decimal_point_and_rows_are_found(tmp_path):
     assert table.find("X3").tolist() == [3, *range(30, 40)]
     assert table.find("row 41").tolist() == [39]
     assert table.find("nothing").tolist() == []
-    session.history.journal.close()
 
 
 def test_cells_of_a_decimal_comma_are_shown_as_they_are_read(tmp_path):
@@ -42,7 +40,6 @@ def test_cells_of_a_decimal_comma_are_shown_as_they_are_read(tmp_path):
     frame.assign(pay=pay).to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
     session = open_session(tmp_path / "t.csv")
     assert session.table.cell(0, "pay") == "28642"
-    session.history.journal.close()
 
 
 def test_numbers_of_an_embedding_are_cells(tmp_path):
@@ -56,7 +53,6 @@ def test_numbers_of_an_embedding_are_cells(tmp_path):
     session = open_session(tmp_path / "t.parquet")
     assert session.table.columns == ["emb_0", "emb_1", "emb_2", "emb_3"]
     assert float(session.table.cell(7, "emb_2")) == rows[7, 2]
-    session.history.journal.close()
 
 
 def test_tied_votes_are_the_label_that_label_issues_takes(tmp_path):
@@ -74,20 +70,6 @@ def test_tied_votes_are_the_label_that_label_issues_takes(tmp_path):
     assert session.table.codes.tolist() == report.codes.tolist()
     assert session.table.label_issues.n_errors == pytest.approx(report.n_errors)
     assert np.mean(session.table.codes == truth) > 0.95
-    session.history.journal.close()
-
-
-def test_labels_that_are_outcomes_have_fewer_errors(tmp_path):
-    rng = np.random.default_rng(0)
-    sick = rng.random(400) < 0.3
-    frame = pd.DataFrame(rng.normal(size=(400, 3)) + 1.2 * sick[:, None], columns=list("xyz"))
-    frame.assign(sick=sick).to_csv(tmp_path / "t.csv", index=False)
-    n_errors = {}
-    for labels in ("annotated", "observed"):
-        session = open_session(tmp_path / "t.csv", id=None, labels=labels)
-        n_errors[labels] = session.table.label_issues.n_errors
-        session.history.journal.close()
-    assert n_errors["observed"] < 0.7 * n_errors["annotated"]
 
 
 def test_tables_that_cannot_be_looked_at_are_refused(tmp_path):
@@ -97,11 +79,6 @@ def test_tables_that_cannot_be_looked_at_are_refused(tmp_path):
     with pytest.raises(TableError, match="nothing"):
         open_session(tmp_path / "t.csv", target="nothing")
     assert not journal_path(tmp_path / "t.csv").exists()
-
-
-def written(path, **options):
-    write_table(path, **options)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -121,7 +98,6 @@ def test_text_that_is_no_feature_is_shown_whole(tmp_path):
     assert session.table.shown == ["comment"]
     assert "comment" not in session.table.columns
     assert session.table.raw(3, "comment") == comment[3]
-    session.history.journal.close()
 
 
 def test_columns_to_show_can_be_named(tmp_path):

@@ -6,20 +6,7 @@ import pytest
 
 from fuzzytwin.studio._history import RefusedError
 from fuzzytwin.studio._journal import JournalError, journal_path
-from tests.studio.helpers import open_session, write_table
-
-
-@pytest.fixture
-def path(tmp_path):
-    write_table(tmp_path / "t.csv")
-    return tmp_path / "t.csv"
-
-
-@pytest.fixture
-def session(path):
-    opened = open_session(path)
-    yield opened
-    opened.history.journal.close()
+from tests.studio.helpers import open_session, write_table, written
 
 
 def reopened(session, path, **settings):
@@ -35,7 +22,6 @@ def test_journals_number_rows_as_the_page_does(tmp_path):
     assert session.table.numbers[10] == session.history.journal.events[0]["row"] == 14
     again = reopened(session, tmp_path / "t.csv")
     assert list(again.decisions) == [10]
-    again.history.journal.close()
 
 
 def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
@@ -60,7 +46,6 @@ def test_nothing_is_lost_when_the_studio_is_opened_again(session, path):
     assert again.undo() == rows[0]
     assert again.undo() is None
     assert not again.decisions
-    again.history.journal.close()
 
 
 def test_a_new_decision_ends_what_could_be_redone(session):
@@ -91,7 +76,6 @@ def test_a_class_keeps_two_rows(tmp_path):
     assert not session.decisions
     session.decide(0, "relabel", code=1)
     session.decide(20, "exclude")
-    session.history.journal.close()
 
 
 def test_a_decision_that_cannot_be_written_is_not_made(session, monkeypatch):
@@ -112,10 +96,7 @@ def test_a_journal_that_does_not_fit_is_refused(session, path):
     session.history.journal.close()
     journal = journal_path(path)
     good = journal.read_text(encoding="utf-8")
-    for old, new in (
-        ("keep", "sell"),
-        ('"label": "', '"label": "x'),
-    ):
+    for old, new in (("keep", "sell"), ('"label": "', '"label": "x')):
         journal.write_text(good.replace(old, new), encoding="utf-8")
         with pytest.raises(JournalError, match="line 2"):
             open_session(path)
@@ -169,7 +150,6 @@ def test_decisions_survive_changes_of_other_rows(tmp_path, edit, named):
     again.history.journal.close()
     once_more = open_session(path, **options)
     assert len(once_more.decisions) == 3
-    once_more.history.journal.close()
 
 
 def test_decisions_on_rows_that_are_gone_or_labelled_otherwise_are_told_and_not_applied(tmp_path):
@@ -205,7 +185,6 @@ def test_decisions_on_rows_that_are_gone_or_labelled_otherwise_are_told_and_not_
     undone = reopened(last, path)
     assert [one.name for one in undone.history.unapplied] == ["p30", "p31"]
     assert not undone.decisions
-    undone.history.journal.close()
 
 
 def test_an_id_that_names_several_rows_is_told_apart_by_the_other_cells(tmp_path):
@@ -217,7 +196,6 @@ def test_an_id_that_names_several_rows_is_told_apart_by_the_other_cells(tmp_path
     edited(path, lambda frame: frame.iloc[::-1])
     again = open_session(path)
     assert list(again.decisions) == [119 - 41]
-    again.history.journal.close()
 
 
 def test_equal_rows_are_interchangeable_and_each_has_its_own_decision(tmp_path):
@@ -240,7 +218,6 @@ def test_equal_rows_are_interchangeable_and_each_has_its_own_decision(tmp_path):
     assert sorted(made.action for made in last.decisions.values()) == ["exclude", "keep"]
     names = last.table.table.cells.column("name").to_pylist()
     assert [names[last.table.index[row]] for row in last.decisions] == ["p5", "p5"]
-    last.history.journal.close()
 
 
 def test_decisions_that_would_empty_a_class_of_the_changed_table_are_held_back(tmp_path):
@@ -255,7 +232,6 @@ def test_decisions_that_would_empty_a_class_of_the_changed_table_are_held_back(t
     again = open_session(path)
     assert [again.table.name_of(row) for row in again.decisions] == ["q0"]
     assert [one.reason for one in again.history.unapplied] == ["too few rows of yes would remain"]
-    again.history.journal.close()
 
 
 def test_a_line_that_was_cut_off_is_told(session, path):
@@ -267,7 +243,6 @@ def test_a_line_that_was_cut_off_is_told(session, path):
     assert list(again.decisions) == [3]
     (note,) = again.history.journal_notes
     assert note.endswith("t.csv.reviews.jsonl.bak holds it.")
-    again.history.journal.close()
 
 
 def test_a_journal_belongs_to_one_sheet(tmp_path):
@@ -282,9 +257,3 @@ def test_a_journal_belongs_to_one_sheet(tmp_path):
         open_session(tmp_path / "t.xlsx", sheet="two")
     again = open_session(tmp_path / "t.xlsx", sheet="one")
     assert list(again.decisions) == [3]
-    again.history.journal.close()
-
-
-def written(path, **options):
-    write_table(path, **options)
-    return path

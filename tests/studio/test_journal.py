@@ -79,10 +79,7 @@ def test_a_torn_first_line_begins_again(tmp_path):
         (lambda text: text.replace(b'"target": "y"', b'"target": "z"'), "other data"),
         (lambda text: text.replace(b'"sheet": null', b'"sheet": "2024"'), "--sheet"),
         (lambda text: text.replace(b'"row": 1', b'"row" 1'), "damaged in line 2"),
-        (
-            lambda text: text.replace(b'_reviews": 1', b'_reviews": 3'),
-            "version",
-        ),
+        (lambda text: text.replace(b'_reviews": 1', b'_reviews": 3'), "version"),
         (lambda text: b'{"a": 1}\n' + text, "not a journal"),
         (lambda text: b"[1]\n" + text, "not a journal"),
         (lambda text: text.replace(b"null", b"nul"), "damaged in line 1"),
@@ -236,4 +233,3 @@ def test_a_table_has_one_journal_whatever_links_lead_to_it(tmp_path):
     assert session.history.journal.path == (tmp_path / "t.csv.reviews.jsonl").resolve()
     with pytest.raises(JournalError, match="open in another studio"):
         open_session(tmp_path / "t.csv")
-    session.history.journal.close()

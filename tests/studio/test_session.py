@@ -7,20 +7,7 @@ from fuzzytwin import FuzzyTwinSVC
 from fuzzytwin.experiment._experiment import Experiment
 from fuzzytwin.experiment._rows import Settings
 from fuzzytwin.studio._history import RefusedError
-from tests.studio.helpers import open_session, write_table
-
-
-@pytest.fixture
-def path(tmp_path):
-    write_table(tmp_path / "t.csv")
-    return tmp_path / "t.csv"
-
-
-@pytest.fixture
-def session(path):
-    opened = open_session(path)
-    yield opened
-    opened.history.journal.close()
+from tests.studio.helpers import open_session, write_table, written
 
 
 def test_what_is_decided_tells_how_many_wrong_labels_are_left(tmp_path):
@@ -72,17 +59,11 @@ def test_bad_decisions_are_refused(session, given):
 def test_digits_are_keys_of_labels(tmp_path, classes, keys):
     session = open_session(written(tmp_path / "t.csv", n=300, wrong=0, classes=classes))
     assert session.keys == {key: k for key, k in keys.items() if k < len(session.class_names)}
-    session.history.journal.close()
 
 
 def test_the_given_label_is_kept_however_it_is_said(session):
     session.decide(5, "relabel", int(session.table.codes[5]))
     assert session.decisions[5].action == session.history.journal.events[0]["action"] == "keep"
-
-
-def written(path, **options):
-    write_table(path, **options)
-    return path
 
 
 def test_label_errors_come_first(tmp_path):
@@ -96,7 +77,6 @@ def test_label_errors_come_first(tmp_path):
     session.decide(row, "relabel")
     assert row not in session.rows_to_review
     assert row not in session.open_rows
-    session.history.journal.close()
 
 
 def test_a_reviewed_row_shows_what_the_other_rows_say(session):
@@ -116,7 +96,6 @@ def test_labels_are_found_by_what_is_typed(tmp_path):
     assert found == ["can", "cancel", "scan"]
     assert session.find_labels("nothing") == []
     assert len(session.find_labels("")) == 5
-    session.history.journal.close()
 
 
 def test_the_nearest_rows_of_a_class_do_not_hold_the_row_itself(session):
@@ -156,7 +135,6 @@ def test_contributions_leave_out_the_group_of_the_row(tmp_path):
     planes = FuzzyTwinSVC(alpha=10.0).fit(X[2:], codes[2:])
     parts = (planes.coef_[0] - planes.coef_[1]) @ (X[0] - X.mean(axis=0)) / 2
     assert session.contributions(0, 0, 1).sum() == pytest.approx(parts)
-    session.history.journal.close()
 
 
 @pytest.mark.filterwarnings("ignore:all rows of class")
@@ -167,7 +145,6 @@ def test_no_contributions_if_too_few_rows_remain(tmp_path):
     path.write_text("\n".join(["name,age,visit,sick", *rows]), encoding="utf-8")
     session = open_session(path, groups="visit")
     assert session.contributions(20, 1, 0) is None
-    session.history.journal.close()
 
 
 def test_rows_without_a_label_are_no_rows_of_the_studio(tmp_path):
@@ -182,4 +159,3 @@ def test_rows_without_a_label_are_no_rows_of_the_studio(tmp_path):
     row = int(session.open_rows[0])
     session.decide(row, "relabel", code=2)
     assert session.label(row) == 2
-    session.history.journal.close()

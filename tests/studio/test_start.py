@@ -79,7 +79,6 @@ def test_a_table_too_large_to_read_whole_is_opened_as_a_sample_and_that_is_said(
     assert not whole.table.sampled
     assert not whole.table.studio_notes
     assert [whole.table.name_of(row) for row in whole.decisions] == [table.name_of(row)]
-    whole.history.journal.close()
 
 
 def test_a_sample_can_be_asked_for(tmp_path):
@@ -125,7 +124,6 @@ def test_votes_are_no_features_and_rank_the_rows(tmp_path, target):
     session.history.journal.close()
     again = open_session(path, target=target, votes=["ann_*"])
     assert list(again.decisions) == [row]
-    again.history.journal.close()
 
 
 def test_columns_that_look_like_votes_are_named(tmp_path):
