@@ -1,6 +1,5 @@
 """Hints at missing packages that work: from a checkout, and for an installed copy."""
 
-import ast
 import os
 import re
 import subprocess
@@ -115,14 +114,6 @@ def test_a_missing_package_is_one_line_with_the_command(module, arguments, absen
     assert result.stderr.count("\n") == 1
     assert absent[0] in result.stderr
     assert f'pip install -e ".[{extra}]"' in result.stderr
-
-
-@pytest.mark.parametrize("name", ["fit", "committee"])  # without and with options
-def test_the_help_of_a_benchmark_is_its_docstring(name):
-    result = run_without(["pandas"], "benchmarks", name, "--help")
-    assert result.returncode == 0, result.stderr
-    source = (PROJECT.parent / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
-    assert result.stdout.startswith(ast.get_docstring(ast.parse(source)))
 
 
 def test_errors_of_this_project_are_no_missing_packages():

@@ -24,7 +24,6 @@ from fuzzytwin import (
     TablePreprocessor,
     TwinSVC,
 )
-from fuzzytwin.classics._twin_svc import _best_length
 from fuzzytwin.datasets import load_uci, make_ndc
 from tests.checks import scikit_learn_checks
 from tests.pairs import every_pair
@@ -175,16 +174,6 @@ def test_twin_svc_warns_where_it_did_not_converge():
     with pytest.warns(ConvergenceWarning, match=match) as caught:
         TwinSVC(max_iter=2).fit(X, y)
     assert caught[0].filename == __file__
-
-
-def test_best_length_is_the_least_along_the_ray():
-    rng = np.random.default_rng(0)
-    grid = np.linspace(0, 20, 20001)
-    for _ in range(50):
-        f, price, square = rng.normal(size=9), rng.uniform(0.01, 2, 9), rng.uniform(0.1, 3)
-        t = np.append(grid, _best_length(f, price, square))
-        value = 0.5 * square * t * t + np.maximum(0, 1 + np.outer(t, f)) @ price
-        assert value[-1] <= value.min() + 1e-12
 
 
 @every_pair(

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
-from fuzzytwin import FuzzyTwinSVC, LeastSquaresTwinSVC
+from fuzzytwin import LeastSquaresTwinSVC
 
 X, Y = load_breast_cancer(return_X_y=True)
 X = scale(X[:, :10])
@@ -49,9 +49,3 @@ def test_rels_tsvm_with_its_ridge_on_w_is_a_setting():
     np.testing.assert_allclose(0.7 * mine.coef_, planes[:, :-1], rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(0.7 * mine.intercept_, planes[:, -1], rtol=1e-7)
     assert np.array_equal(mine.predict(X), labels(planes, "residual"))
-
-
-def test_lst_svm_is_the_fuzzy_one_without_ridge_and_degrees():
-    theirs = LeastSquaresTwinSVC(C=0.3).fit(X, Y)
-    mine = FuzzyTwinSVC(C=0.3, alpha=0.0).fit(X, Y)
-    np.testing.assert_array_equal(mine.coef_, theirs.coef_)

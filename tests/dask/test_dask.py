@@ -12,7 +12,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from dask.distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -24,15 +23,6 @@ from tests.pairs import every_pair
 
 N, D = 400, 4
 CHUNKS = (150, 0, 1, 99, 150)  # one is empty, one has a single row
-
-
-@pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    )
-    with cluster, Client(cluster) as client:
-        yield client
 
 
 def table(n_classes, offset=0.0, seed=0):

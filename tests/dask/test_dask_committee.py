@@ -5,7 +5,6 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from dask.distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinCommittee as InMemory
@@ -22,15 +21,6 @@ def rows():
     codes = np.sort(rng.integers(0, 3, N))  # chunks lack classes
     X = rng.normal(size=(N, D)) + 2 * np.eye(3)[codes]
     return X, np.array(["ant", "bee", "cicada"])[codes], rng.integers(0, 4, N) / 2
-
-
-@pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    )
-    with cluster, Client(cluster) as client:
-        yield client
 
 
 def cut(array):

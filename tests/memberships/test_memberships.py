@@ -179,12 +179,7 @@ def test_weight_zero_moves_nothing(way):
     rng = np.random.default_rng(1)
     far = 100 * rng.normal(size=(30, 3))
     order = rng.permutation(len(y) + 30)
-    both = np.concatenate(
-        [
-            X,
-            far,
-        ]
-    )[order]
+    both = np.concatenate([X, far])[order]
     labels, weight = np.append(y, np.arange(30) % 3)[order], np.append(s, np.zeros(30))[order]
     got = way(both, labels, weight)
     np.testing.assert_allclose(got[order.argsort()][: len(y)], expected, rtol=1e-9)

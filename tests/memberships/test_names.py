@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinSVC, FuzzyTwinSVCCV, MembershipWeighted, files
 from fuzzytwin.memberships import MEMBERSHIPS, EntropyMembership
-from fuzzytwin.store import load, save
 
 PLAIN = ("center", "hyperplane", "neighbor", "entropy", "intuitionistic")
 
@@ -59,17 +58,6 @@ def test_a_search_takes_balanced_names(rows):
     assert_array_equal(
         search.cv_results_["mean_test_score"][wanted], same.cv_results_["mean_test_score"]
     )
-
-
-@pytest.mark.parametrize("name", [f"{name}_balanced" for name in PLAIN])
-def test_model_files_keep_balanced_names(rows, name, tmp_path):
-    pytest.importorskip("skops")
-    X, y = rows
-    model = FuzzyTwinSVC(membership=name).fit(X, y)
-    save(model, tmp_path / "model.skops")
-    again = load(tmp_path / "model.skops")
-    assert again.membership == name
-    assert_array_equal(again.predict_membership(X), model.predict_membership(X))
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])

@@ -44,30 +44,6 @@ def test_a_search_on_cmc_equals_gridsearchcv(cmc, membership, class_weight):
     )
 
 
-def test_degrees_of_cmc_do_not_know_the_order_of_rows(cmc):
-    X, y = cmc
-    for name in ("neighbor", "entropy", "intuitionistic"):
-        model = FuzzyTwinSVC(membership=name)
-        expected = model.fit(X, y).membership_
-        order = np.random.default_rng(0).permutation(len(y))
-        got = model.fit(X[order], y[order]).membership_
-        assert_allclose(got, expected[order], rtol=1e-9)
-        shifted = model.fit(X + 100 / 3, y).membership_
-        assert_allclose(shifted, expected, rtol=1e-7)
-
-
-def test_weights_of_votes_are_repetitions():
-    X, y = load_uci("votes", return_X_y=True)
-    X = np.asarray(uci_preprocessor("votes").fit_transform(X), dtype=float)
-    s = np.random.default_rng(0).integers(1, 4, size=len(y))
-    again = np.repeat(np.arange(len(y)), s)
-    for name, rtol in (("neighbor", 0.0), ("entropy", 0.0), ("intuitionistic", 1e-9)):
-        model = FuzzyTwinSVC(membership=name)
-        weighed = model.fit(X, y, sample_weight=s).membership_
-        repeated = model.fit(X[again], y[again]).membership_
-        assert_allclose(repeated, weighed[again], rtol=rtol)
-
-
 @every_pair(
     kernel=["linear", "rbf"],
     class_weight=["balanced", {"no": 7.0, "yes": 0.3}],

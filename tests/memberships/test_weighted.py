@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -17,7 +16,6 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from fuzzytwin import CenterMembership, FuzzyTwinSVC, MembershipWeighted, NeighborMembership
-from fuzzytwin.store import load, save
 from tests.checks import scikit_learn_checks
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -148,14 +146,3 @@ def test_bad_input_is_refused_and_changes_nothing(estimator, membership, given, 
     with pytest.raises((TypeError, ValueError), match=message):
         model.fit(X, Y, membership=given)
     np.testing.assert_array_equal(model.estimator_.decision_function(X), before)
-
-
-def test_a_saved_model_comes_back(tmp_path):
-    pytest.importorskip("skops")
-    model = make_pipeline(
-        StandardScaler(), MembershipWeighted(estimator=SVC(), membership=NeighborMembership(k=5))
-    )
-    model.fit(X, Y)
-    save(model, tmp_path / "model.skops")
-    again = load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict(X), clone(model).fit(X, Y).predict(X))

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from benchmarks import _collection, _keel, _label_error_cases, _multiclass, error_tables
-from benchmarks.__main__ import NAMES
 
 ROOT = Path(__file__).parents[2]
 # Folders of one machine; what a shell or a test makes and removes is none.
@@ -32,16 +31,6 @@ def test_no_file_names_a_path_outside_of_the_repository():
             continue  # a picture
         found = OUTSIDE.search(text)
         assert found is None, f"{path}: {text[max(found.start() - 60, 0) : found.end() + 60]!r}"
-
-
-def test_every_benchmark_is_cited_by_a_page_and_every_cited_one_exists():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "paper" / "paper.md"]
-    pages += [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    cited = set(re.findall(r"python -m\s+benchmarks\s+(\w+)", text))
-    assert cited == set(NAMES)
-    modules = (ROOT / "benchmarks").glob("[a-z]*.py")
-    assert {module.stem for module in modules} == set(NAMES)
 
 
 def test_tables_of_keel_are_asked_for_by_name(monkeypatch):
@@ -140,9 +129,3 @@ def test_tables_with_real_label_errors_are_downloaded_and_encoded(monkeypatch, c
     assert cases["mammo"].truth.tolist() == [1, 1, 0]
     np.testing.assert_allclose(cases["jira_camel"].X, np.log([[1, 8], [4, 2]]), atol=1e-6)
     assert cases["jira_camel"].wrong.tolist() == [True, False]
-
-
-def test_an_address_that_does_not_answer_is_named(tmp_path):
-    missing = (tmp_path / "none").as_uri()
-    with pytest.raises(SystemExit, match=r"none cannot be downloaded"):
-        error_tables.download(missing)

@@ -43,11 +43,6 @@ def test_citations_of_the_paper_are_in_the_bibliography():
     assert set(re.findall(r"@([a-z]+\d{4}\w*)", text)) == set(entries)
 
 
-def test_types_are_shipped():
-    assert (ROOT / "src" / "fuzzytwin" / "py.typed").exists()
-    assert "Typing :: Typed" in PROJECT["classifiers"]
-
-
 def test_all_is_every_extra_but_those_for_developers():
     extras = PROJECT["optional-dependencies"]
     (every,) = extras["all"]

@@ -81,13 +81,6 @@ def test_the_heads_of_many_classes_are_short():
     assert heads(10) == ["predicted:", "0"]
 
 
-def test_the_page_names_the_members_of_the_committee(study):
-    page = model_page(study, "fuzzytwin train")
-    for member in study.model[-1].members_:
-        assert member.name in page
-    assert "log loss" in page
-
-
 def test_the_page_says_what_taking_the_suggestions_would_do(study):
     page = " ".join(label_issues_page(study, "fuzzytwin label-issues").split())
     assert "No other label is certain enough to be suggested" in page

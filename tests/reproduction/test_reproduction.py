@@ -270,15 +270,6 @@ def test_the_command_line_complains_politely(capsys):
     assert "choose from toy, uci, ndc, noise, audit" in capsys.readouterr().err
 
 
-def test_the_help_says_how_long_a_quick_run_takes(capsys):
-    with pytest.raises(SystemExit):
-        main.main(["--help"])
-    for text in (capsys.readouterr().out, main.reproduce.__doc__):
-        words = " ".join(text.split())
-        assert "about two minutes on two cores" in words
-        assert "a minute" not in words
-
-
 @pytest.mark.slow
 def test_a_quick_run_of_everything(tmp_path, monkeypatch):
     """Every experiment, with few draws."""

@@ -15,6 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
 
 from fuzzytwin import (
     GEPSVC,
@@ -27,6 +28,7 @@ from fuzzytwin import (
     IntuitionisticMembership,
     LeastSquaresSVC,
     LeastSquaresTwinSVC,
+    MembershipWeighted,
     NeighborMembership,
     ProximalSVC,
     TwinSVC,
@@ -65,6 +67,7 @@ MODELS = [
     make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), FuzzyTwinSVCCV()),
     CalibratedClassifierCV(FuzzyTwinSVC(), cv=3),
     CalibratedClassifierCV(FuzzyTwinSVC(), cv=3, method="isotonic"),
+    MembershipWeighted(estimator=SVC(), membership=NeighborMembership(k=5)),
 ]
 
 
