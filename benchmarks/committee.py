@@ -146,7 +146,7 @@ def measured(method, X, y, X_test, y_test):
         warnings.simplefilter("ignore")
         model.fit(X, y)
     seconds = time.process_time() - start
-    labels = model.predict(X_test)
+    labels = np.ravel(model.predict(X_test))  # CatBoost gives a column
     balanced = balanced_accuracy_score(y_test, labels)
     loss = auc = np.nan
     predict = getattr(model, "predict_proba", getattr(model, "predict_membership", None))

@@ -2,6 +2,6 @@
 
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._members import CommitteeMember
-from fuzzytwin.committee._trees import BoostedTrees
+from fuzzytwin.committee._trees import TreeEnsemble
 
-__all__ = ["BoostedTrees", "CommitteeMember", "FuzzyTwinCommittee"]
+__all__ = ["CommitteeMember", "FuzzyTwinCommittee", "TreeEnsemble"]

@@ -14,7 +14,6 @@ from fuzzytwin._rows import check_predicted, label_array
 from fuzzytwin._utils.types import Array
 from fuzzytwin.committee._first_pass import Scales, blocks
 from fuzzytwin.committee._fit import fit_rows
-from fuzzytwin.committee._loo import training_loo_scores
 from fuzzytwin.committee._members import CommitteeMember, predict_values
 from fuzzytwin.committee._preprocessing import as_numbers, columns_of
 from fuzzytwin.committee._stacking import StackingModel
@@ -25,7 +24,7 @@ from fuzzytwin.tables._checks import warn_of_labels
 
 
 class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
-    r"""Stack linear and kernel ridge classifiers, and trees if these help, by held-out predictions.
+    r"""Stack linear and kernel ridge classifiers, and trees, by held-out predictions.
 
     This is the classifier to begin with. It needs no tuning, and gives probabilities, prediction
     sets and leave-one-out probabilities of the training rows. Each member m has its own features
@@ -41,9 +40,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     are calibrated by matrix scaling, softmax(S + (S - mean) D + d) with a ridge on D, which helps
     with classes that lie between others (Guo et al., 2017).
 
-    Labels that follow thresholds of single columns are learned better by trees. Boosted trees, with
-    the log probabilities of held-out folds as F, become a member if they raise the maximum of the
-    log likelihood by at least 3, which is unlikely to happen by chance.
+    Labels that follow thresholds of single columns are learned better by trees. The last two
+    members are boosted trees, with the log probabilities of held-out folds as F, and a forest, with
+    those of rows out of bag.
 
     Columns are scaled to unit variance first. If a few values of a column lie far from all others
     (a code such as -999, a misplaced decimal point), they are clipped to the nearest of the others,
@@ -57,10 +56,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     members : "auto", "planes" or list, default="auto"
         "planes": a linear member, RBF kernels of two bandwidths, a Laplacian kernel, and an RBF and
         a Laplacian kernel with per-feature bandwidths (ARD; the Laplacian kernel only for up to 100
-        dense columns). "auto": these, and boosted trees if they raise the held-out likelihood
-        enough. Trees are not tried if X is sparse or has more than four million entries, with soft
-        labels, with more than 10 classes, or if a class has fewer than five rows. They are fitted
-        to a sample of at most 10,000 rows, which the order of the columns changes.
+        dense columns). "auto": these, boosted trees and a forest. There are no trees if X is
+        sparse, with soft labels, or if a class has too few rows for three folds. Trees learn from
+        up to 200,000 rows (and 128 MiB of numbers), and from a sample of that size if there are
+        more.
         A list: each entry is the name of a kernel ("linear", "rbf", "laplacian", "poly", "cosine",
         "sigmoid"), or a name with parameters such as ``("rbf", {"gamma": 0.1})``.
         Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),
@@ -74,14 +73,14 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         are not supported then.
     n_landmarks : "auto", "all", "centers", int or array-like of shape (m, d), default="auto"
         Rows at which kernels are evaluated: their number, or the rows themselves. "auto": all rows
-        up to 1,500, then fewer, so that time grows in proportion to the rows. "all": all rows, up
-        to 10,000. The model, and so its file, holds these rows, scaled. "centers": landmarks that
-        are not rows, for models that are shared with others: means of at least five different rows
-        (of five groups, with `groups`), by k-means without the labels. That costs some accuracy if
-        rows are few: on eight datasets of 178 to 600 rows, accuracy fell from 0.894 to 0.879 on
-        average and log loss rose from 0.239 to 0.267, most on sonar (accuracy from 0.885 to 0.799),
-        according to ``python -m benchmarks committee centers``. ``limits_`` still holds single
-        values of columns with extreme values.
+        up to 1,500, otherwise 400, so that time grows in proportion to the rows. "all": all rows,
+        up to 10,000. The model, and so its file, holds these rows, scaled. "centers": landmarks
+        that are not rows, for models that are shared with others: means of at least five different
+        rows (of five groups, with `groups`), by k-means without the labels. That costs some
+        accuracy if rows are few: on eight datasets of 178 to 600 rows, accuracy fell from 0.894 to
+        0.879 on average and log loss rose from 0.239 to 0.267, most on sonar (accuracy from 0.885
+        to 0.799), according to ``python -m benchmarks committee centers``. ``limits_`` still holds
+        single values of columns with extreme values.
     class_weight : None, dict or "balanced", default=None
         Moves labels and `decision_function` towards classes of greater weight. Probabilities still
         refer to the population that the rows were drawn from, but change a little, as members are
@@ -100,19 +99,22 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Class labels.
     members_ : list of CommitteeMember
         Kernel, gamma, alpha (ridge), weight, error and coefficients of each member. Trees are the
-        last one, with the fitted `BoostedTrees` as ``trees``.
+        last ones, with a `TreeEnsemble` as ``trees``.
     stack_coef_ : ndarray of shape (K, K)
         Matrix that the weighted sum of the members' values is multiplied by: the identity plus D.
     stack_intercept_ : ndarray of shape (K,)
         Intercepts that are added then. The result is log p up to a constant.
     class_weight_ : ndarray of shape (K,)
         Weight of each class, according to `class_weight`.
+    loo_proba_ : ndarray of shape (n, K)
+        Held-out probabilities of the training rows, if they were in memory: values of members are
+        leave-one-out, out-of-fold or out-of-bag, and stacking weights are fitted without the row.
     loo_log_loss_ : float
-        Mean log loss of the leave-one-out probabilities, as `loo_proba` computes them: an estimate
-        of the log loss of new rows. On 20 datasets it was 0.254 on average, and that of new rows
-        0.248 (``python -m benchmarks committee held-out``). With ``noise="auto"`` it refers to the
-        true classes according to the noise model: lower than the log loss of the observed labels,
-        and too low if overlap of classes is taken for label noise.
+        Mean log loss of these probabilities: an estimate of the log loss of new rows. On 20
+        datasets it was 0.254 on average, and that of new rows 0.248 (``python -m benchmarks
+        committee held-out``). With ``noise="auto"`` it refers to the true classes according to the
+        noise model: lower than the log loss of the observed labels, and too low if overlap of
+        classes is taken for label noise.
     noise_matrix_ : ndarray of shape (K, K)
         With ``noise="auto"``: share of each true class (row) that has each label (column).
     membership_ : ndarray of shape (n,)
@@ -363,33 +365,6 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         return prediction_sets(
             self.conformity_scores_, P, coverage, class_conditional=class_conditional
         )
-
-    def loo_proba(
-        self, X: Any, y: Any, sample_weight: Any = None, membership: Any = None, groups: Any = None
-    ) -> Array:
-        """Compute leave-one-out probabilities of the training rows.
-
-        Values of members are leave-one-out values, and stacking weights are fitted without the row:
-        by one step of Newton's method for two classes, otherwise without one of three folds.
-
-        Parameters
-        ----------
-        X, y, sample_weight, membership, groups
-            As passed to `fit`, with the rows in any order.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-
-        Raises
-        ------
-        ValueError
-            If the rows are not those of the fit.
-        """
-        check_is_fitted(self)
-        stacking = self._stacking(self.members_)
-        rows = (X, y, sample_weight, membership, groups)
-        return np.asarray(softmax(training_loo_scores(self, stacking, *rows), axis=1))
 
     def _stacking(self, members: list[CommitteeMember]) -> StackingModel:
         return StackingModel(

@@ -2,7 +2,9 @@
 
 The statistics of disjoint chunks add up, and rows in memory are a single chunk. Rows are sampled
 and sorted by a hash of their content, so that neither their order nor the cuts between chunks
-matter, except for duplicates. If rows are few, all of them are in the sample.
+matter, except for duplicates. Up to `KEPT_ROWS` rows are kept, from which trees learn, and the
+first `SAMPLE_ROWS` of these are the sample, from which everything else is chosen. If rows are few,
+all of them are in the sample.
 
 Weights are importances, in units of what is left out together (a group, or a row without groups):
 with the totals W_g of these, the unit is sum W_g^2 / sum W_g, so that weights sum to the effective
@@ -41,6 +43,8 @@ from fuzzytwin.core.weights import mean_weight
 from fuzzytwin.kernels._landmark_map import narrow
 
 SAMPLE_ROWS = 10_000  # more rows than this are sampled
+KEPT_ROWS = 200_000  # more rows than this, or 128 MiB of numbers, are not all kept
+KEPT_NUMBERS = 1 << 24
 BLOCK_NUMBERS = 1 << 21  # size of a block of features, in numbers
 
 # Sums the features of members over all rows, prepared by a scaler: see `RowScaler.sums`.
@@ -72,7 +76,7 @@ def run_first_pass(
     stats.check_scales(names)
 
     def sum_features(scaler: RowScaler, features: list[Features]) -> Array:
-        if not stats.sampled:
+        if stats.is_complete:
             return scaler.sums(stats.rows, features)
         return np.asarray(sum_over_chunks(feature_sums_pass, by_label, scaler, features))
 
@@ -106,10 +110,11 @@ class FirstPassStats(ClassTotals):
     scatter: Array
     low: Array
     high: Array
-    rows: Rows  # the sample
-    keys: Array  # hashes of the sampled rows, the smallest hashes of all rows
-    index: Array  # of each sampled row in its chunk
-    by_label: Classes | None = None  # class of each label, once all chunks are read
+    rows: Rows  # those that are kept
+    keys: Array  # hashes of these rows, the smallest hashes of all rows
+    index: Array  # of each of these rows in its chunk
+    n_sampled: int = 0  # rows of the sample, once all chunks are read, like the next
+    by_label: Classes | None = None  # class of each label
 
     @classmethod
     def of(cls, chunk: Rows) -> FirstPassStats:
@@ -121,7 +126,7 @@ class FirstPassStats(ClassTotals):
         mean, scatter = _column_sums(rows.X, v)
         low, high = _column_range(rows.X)
         keys = unit_keys(rows.X, _label_order(rows), v, rows.groups)
-        sampled = _sample_index(keys, rows.groups)
+        kept = _smallest_keys(keys, rows.groups, _most_rows(rows.X))
         return cls(
             labels=rows.classes,
             weight=weight,
@@ -134,9 +139,9 @@ class FirstPassStats(ClassTotals):
             scatter=scatter,
             low=low,
             high=high,
-            rows=rows.take(sampled),
-            keys=keys[sampled],
-            index=index[sampled],
+            rows=rows.take(kept),
+            keys=keys[kept],
+            index=index[kept],
         )
 
     def __add__(self, other: FirstPassStats) -> FirstPassStats:
@@ -147,7 +152,7 @@ class FirstPassStats(ClassTotals):
         share = other.total / (total or 1.0)
         rows = self.rows + other.rows
         keys = np.concatenate([self.keys, other.keys])
-        sampled = _sample_index(keys, rows.groups)
+        kept = _smallest_keys(keys, rows.groups, _most_rows(rows.X))
         return replace(
             self,
             labels=labels,
@@ -159,16 +164,16 @@ class FirstPassStats(ClassTotals):
             scatter=scatter,
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),
-            rows=rows.take(sampled),
-            keys=keys[sampled],
-            index=np.concatenate([self.index, other.index])[sampled],
+            rows=rows.take(kept),
+            keys=keys[kept],
+            index=np.concatenate([self.index, other.index])[kept],
         )
 
     def by_class(self, by_label: Classes) -> FirstPassStats:
-        """Replace labels by classes, and sort the sample.
+        """Replace labels by classes, and sort the rows that are kept.
 
-        It is sorted by group and content, which makes the fit independent of the order of rows and,
-        unless there are more rows than the sample holds, of columns.
+        The sample comes first. Rows are sorted by group and content, which makes the fit
+        independent of the order of rows and, unless there are more rows than are kept, of columns.
         """
         rows = self.rows
         content = content_keys(rows.X)
@@ -176,7 +181,9 @@ class FirstPassStats(ClassTotals):
         if not rows.soft:
             label = class_ranks(content, rows.codes)[rows.codes]
         by_group = content if rows.groups is None else group_sums(content, rows.groups)[rows.groups]
-        order = np.lexsort((rows.weights, label, content, by_group))
+        is_other = np.ones(len(rows), dtype=bool)
+        is_other[_smallest_keys(self.keys, rows.groups, SAMPLE_ROWS)] = False
+        order = np.lexsort((rows.weights, label, content, by_group, is_other))
         return replace(
             self,
             labels=by_label.classes,
@@ -184,12 +191,13 @@ class FirstPassStats(ClassTotals):
             rows=_by_class(rows.take(order), by_label),
             keys=self.keys[order],
             index=self.index[order],
+            n_sampled=len(rows) - int(is_other.sum()),
             by_label=by_label,
         )
 
     def training_rows(self, chunk: Rows) -> tuple[Rows, Array]:
         """Return the training rows among the rows of the only chunk, and their index."""
-        if not self.sampled:
+        if self.is_complete:
             return self.rows, self.index
         assert self.by_label is not None
         rows, index = used_rows(chunk)
@@ -202,9 +210,19 @@ class FirstPassStats(ClassTotals):
         return np.setdiff1d(self.by_label.labels, self.by_label.classes)
 
     @property
+    def is_complete(self) -> bool:
+        """Return whether all rows are kept."""
+        return len(self.rows) == self.count
+
+    @cached_property
+    def sample(self) -> Rows:
+        """Return the rows with the smallest keys, once all chunks are read."""
+        return self.rows.take(slice(self.n_sampled))
+
+    @property
     def sampled(self) -> bool:
         """Return whether there are more rows than the sample holds."""
-        return len(self.rows) < self.count
+        return self.n_sampled < self.count
 
     @cached_property
     def scales(self) -> Scales:
@@ -213,8 +231,8 @@ class FirstPassStats(ClassTotals):
         Means and deviations are rounded to seven digits, so that scaled columns do not depend on
         the last bits of sums, which change with the order of rows and the cuts between chunks.
         """
-        X = self.rows.X
-        v = label_weights(self.rows)
+        X = self.sample.X
+        v = label_weights(self.sample)
         limits = column_limits(X, v, self.low, self.high)
         mean = self.mean.copy()
         deviation = np.sqrt(self.scatter / self.total)
@@ -280,7 +298,11 @@ class RowScaler:
     unit: float  # mean weight of a row or group, as in the docstring of the module
 
     def __call__(self, rows: Rows) -> RidgeProblem:
-        """Prepare rows for the members. Soft labels are divided by their sum."""
+        """Prepare rows for the members: scale columns, and compute targets and weights."""
+        return replace(self.unscaled(rows), Z=self.scales(rows.X))
+
+    def unscaled(self, rows: Rows) -> RidgeProblem:
+        """Compute targets and weights of rows. Soft labels are divided by their sum."""
         codes = rows.codes
         if rows.degree is None:
             Y = np.eye(len(self.factor))[codes]
@@ -288,8 +310,7 @@ class RowScaler:
             Y = rows.degree / rows.degree.sum(axis=1, keepdims=True)
             codes = Y.argmax(axis=1)
         weight = label_weights(rows) / self.unit
-        Z = self.scales(rows.X)
-        return RidgeProblem(Z, Y, codes, weight * (Y @ self.factor), weight, rows.groups)
+        return RidgeProblem(rows.X, Y, codes, weight * (Y @ self.factor), weight, rows.groups)
 
     def sums(self, rows: Rows, features: list[Features]) -> Array:
         """Sum up the features of all members.
@@ -345,20 +366,27 @@ def _by_class(rows: Rows, by_label: Classes) -> Rows:
     return replace(rows, codes=degree.argmax(axis=1), degree=degree, classes=classes)
 
 
-def _sample_index(keys: Array, groups: Array | None) -> Array | slice:
-    """Select the rows with the smallest keys, in the order of the keys, if rows are many.
+def _most_rows(X: Any) -> int:
+    """Return the number of rows that are kept. Trees, for which they are, take no sparse rows."""
+    if sparse.issparse(X):
+        return SAMPLE_ROWS
+    return max(SAMPLE_ROWS, min(KEPT_ROWS, KEPT_NUMBERS // max(X.shape[1], 1)))
+
+
+def _smallest_keys(keys: Array, groups: Array | None, most: int) -> Array | slice:
+    """Select the rows with the smallest keys, in the order of the keys, if there are more.
 
     Groups are selected whole or not at all.
     """
-    if len(keys) <= SAMPLE_ROWS:
+    if len(keys) <= most:
         return slice(None)
     order = np.argsort(keys, kind="stable")
-    sampled = order[:SAMPLE_ROWS]
+    kept = order[:most]
     if groups is not None:
-        complete = keys[sampled] != keys[order[SAMPLE_ROWS]]
+        complete = keys[kept] != keys[order[most]]
         if complete.any():
-            sampled = sampled[complete]
-    return sampled
+            kept = kept[complete]
+    return kept
 
 
 def _column_sums(X: Any, v: Array) -> tuple[Array, Array]:

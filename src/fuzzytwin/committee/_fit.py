@@ -4,8 +4,10 @@ A first pass collects statistics and a sample of all rows (`fuzzytwin.committee.
 Landmarks, gammas and per-feature bandwidths come from the sample. A second pass sums up the
 features of all members (`fuzzytwin.committee._ridge_members`, `fuzzytwin.core.ridge`). Ridges and
 stacking weights are then chosen by the leave-one-out values of the sample. No second pass is needed
-if all rows are landmarks. Boosted trees are fitted to the sample, and become a member only if the
-others leave something to gain (`fuzzytwin.committee._trees`).
+if all rows are landmarks. Trees learn from up to 200,000 rows (`fuzzytwin.committee._trees`).
+
+Leave-one-out probabilities come from stacking weights that never saw the row: those of the sample
+are cross-fitted, and other rows take no part in the stacking.
 """
 
 from __future__ import annotations
@@ -46,37 +48,30 @@ from fuzzytwin.committee._first_pass import (
     merge_copies,
     run_first_pass,
 )
-from fuzzytwin.committee._loo import complete_values, held_out_scores
 from fuzzytwin.committee._members import (
     FittedMember,
-    MemberSpec,
     RidgeProblem,
     check_members,
-    is_default,
+    log_probabilities,
     predict_values,
 )
 from fuzzytwin.committee._noise import NoiseModel, estimate_noise_matrix, fit_noise
 from fuzzytwin.committee._preprocessing import fit_preprocessor
-from fuzzytwin.committee._ridge_members import (
-    SCREENING_ROWS,
-    SMALL_TABLE_ROWS,
-    MemberFitter,
-    choose_landmarks,
-    screen_members,
-    unsupervised_landmarks,
-)
+from fuzzytwin.committee._ridge_members import MemberFitter, choose_landmarks, distance_folds
 from fuzzytwin.committee._stacking import (
     StackingModel,
+    cross_fitted_scores,
     fit_stacking,
     mean_log_loss,
     uniform_weights,
 )
-from fuzzytwin.committee._trees import fit_trees
+from fuzzytwin.committee._trees import TreeEnsemble, fit_trees
 from fuzzytwin.core.conformal import conformity_scores
+from fuzzytwin.core.hashing import row_hashes
 from fuzzytwin.tables._checks import label_spellings
 from fuzzytwin.tables._findings import describe
 
-SCREENING_LANDMARKS = 300
+STACKING_FOLDS = 3  # for probabilities by stacking weights that never saw the row
 
 CONSTRAINTS: dict[str, Constraint] = {
     "n_landmarks": either("auto", check_n_landmarks),
@@ -93,10 +88,10 @@ def fit_rows(
     sample_weight: Any = None,
     membership: Any = None,
     groups: Any = None,
-) -> tuple[CommitteeFit, Array | None]:
+) -> tuple[CommitteeFit, Array]:
     """Fit a `FuzzyTwinCommittee` to rows in memory.
 
-    Return the result and, unless ``noise=None``, the leave-one-out values (n, K, M) of all rows.
+    Return the result and the leave-one-out values (n, K, M) of all rows.
     """
     check_parameters(model)
     check_rows(X)
@@ -105,14 +100,16 @@ def fit_rows(
     numbers = X if preprocessor is None else preprocessor.transform(X)
     rows = validate_rows(model, numbers, y, sample_weight, membership, groups=groups, table=X)
     warn_of_leakage(rows, "probabilities and prediction sets")
-    loo_values = None
     degrees = None
     with limited_threads():
         chunk, merged = merge_copies(rows)
         stats, sum_features = run_first_pass(in_memory(chunk), names=rows.names)
         fit = fit_committee(model, stats, sum_features)
+        values = _all_loo_values(fit, stats, chunk)
+        scores = fit.stacking.scores(values)
+        scores[stats.index[: len(fit.codes)]] = fit.scores
+        loo_values = values[merged]
         if fit.noise is not None:
-            loo_values = _all_loo_values(fit, stats, chunk)[merged]
             degrees = _label_degrees(fit.noise, loo_values, y, fit.attributes["classes_"])
     names = rows.names
     if preprocessor is not None:
@@ -121,6 +118,7 @@ def fit_rows(
     set_fitted_attributes(
         model,
         **fit.attributes,
+        loo_proba_=np.asarray(softmax(scores, axis=1))[merged],
         feature_names_in_=names,
         membership_=degrees,
         preprocessor_=preprocessor,
@@ -169,15 +167,17 @@ class CommitteeFit:
     members: list[FittedMember]
     loo_values: Array  # leave-one-out values (n, K, M) of the sampled rows
     codes: Array  # their classes
+    scores: Array  # their scores (n, K) by stacking weights that never saw the row
+    stacking: StackingModel
     noise: NoiseModel | None  # None if noise=None
     landmarks: Any
     scaler: RowScaler
+    tree_rows: TreeRows | None  # None without trees
 
     def loo_values_of(self, rows: Rows) -> Array:
         """Compute leave-one-out values (n, K, M) of training rows, or leave-one-group-out values.
 
-        If all rows are landmarks, use `loo_values` instead. Values of trees are those of trees
-        fitted to the sampled rows, so use `loo_values` for the sampled rows as well.
+        If all rows are landmarks, use `loo_values` instead.
         """
         F = np.empty((len(rows), *self.loo_values.shape[1:]))
         width = max(fitted.features.width for fitted in self.members if fitted.features is not None)
@@ -185,25 +185,54 @@ class CommitteeFit:
             problem = self.scaler(rows.take(index))
             distances = dict[str, Array]()
             for m, (member, _, _, features, path) in enumerate(self.members):
-                if features is None or path is None:
-                    values = predict_values(
-                        [member], rows.X[index], self.scaler.scales, self.landmarks
-                    )
-                    F[index, :, m] = values[:, :, 0]
+                if features is None or path is None:  # trees
                     continue
                 Q = path.coordinates(features(problem.Z, distances))
                 alpha = np.array([member.alpha])
                 values = path.left_out(Q, problem.Y, problem.s, alpha, problem.groups)
                 F[index, :, m] = values[0]
+        trees = [fitted.member.trees for fitted in self.members if fitted.member.trees is not None]
+        if self.tree_rows is not None:
+            F[:, :, -len(trees) :] = self.tree_rows.held_out(rows.X, trees)
         return F
 
     def without_rows(self) -> CommitteeFit:
         """Return a copy without values of the sampled rows, for `loo_values_of` elsewhere."""
-        members = [
-            fitted._replace(loo_values=fitted.loo_values[:0], in_sample=fitted.in_sample[:0])
-            for fitted in self.members
-        ]
-        return replace(self, members=members, loo_values=self.loo_values[:0], codes=self.codes[:0])
+        return replace(
+            self,
+            members=[fitted.take(slice(0)) for fitted in self.members],
+            loo_values=self.loo_values[:0],
+            codes=self.codes[:0],
+            scores=self.scores[:0],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRows:
+    """The rows that trees learned from, by sorted hashes, and their held-out values (n, K, T)."""
+
+    hashes: Array
+    values: Array
+
+    @classmethod
+    def of(cls, X: Any, trees: list[FittedMember]) -> TreeRows | None:
+        """Sort the rows X, from which the trees learned. None if there are no trees."""
+        if not trees:
+            return None
+        hashes = row_hashes(X)
+        order = np.argsort(hashes, kind="stable")
+        values = np.stack([fitted.loo_values for fitted in trees], axis=2)
+        return cls(hashes[order], values[order])
+
+    def held_out(self, X: Any, trees: list[TreeEnsemble]) -> Array:
+        """Compute held-out values (n, K, T) of trees: of other rows, these are the predictions."""
+        hashes = row_hashes(X)
+        place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        values = self.values[place]
+        other = np.flatnonzero(self.hashes[place] != hashes)
+        for t, ensemble in enumerate(trees):
+            values[other, :, t] = log_probabilities(ensemble.predict_proba(X[other]))
+        return values
 
 
 def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) -> CommitteeFit:
@@ -213,8 +242,13 @@ def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) 
     """
     class_weight = _class_weight(model.class_weight, stats)
     scaler = stats.row_scaler(class_weight)
-    problem = scaler(stats.rows)
+    problem = scaler(stats.sample)
     landmarks, members = _fit_members(model, stats, scaler, problem, sum_features)
+    tree_rows = None
+    if isinstance(model.members, str) and model.members == "auto":
+        trees = fit_trees(scaler.unscaled(stats.rows))
+        tree_rows = TreeRows.of(stats.rows.X, trees)
+        members += [fitted.take(slice(len(problem.codes))) for fitted in trees]
     F = np.stack([fitted.loo_values for fitted in members], axis=2)
     stacking = _fit_stacking(F, problem, stats)
     noise = _fit_noise(F, members, problem, stats.soft, stacking) if model.noise else None
@@ -222,7 +256,10 @@ def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) 
     if noise is not None:
         stacking = noise.correct(stacking)
         targets = noise.soft_labels(F, problem.codes, stacking.noise_weight)
-    scores = held_out_scores(stacking, F, problem)
+    scores = stacking.scores(F)
+    if not problem.one_row_per_class:
+        folds = distance_folds(problem, STACKING_FOLDS)
+        scores = cross_fitted_scores(stacking, F, problem.Y, problem.row_weight, folds)
     P = np.asarray(softmax(scores, axis=1))
     weights = stacking.weights.tolist()
     attributes = {
@@ -247,7 +284,18 @@ def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) 
         attributes["noise_matrix_"] = estimate_noise_matrix(posterior, problem.codes)
         attributes["noise_inverse_"] = stacking.noise_inverse
         attributes["noise_weight_"] = stacking.noise_weight
-    return CommitteeFit(attributes, members, F, problem.codes, noise, landmarks, scaler)
+    return CommitteeFit(
+        attributes,
+        members,
+        F,
+        problem.codes,
+        scores,
+        stacking,
+        noise,
+        landmarks,
+        scaler,
+        tree_rows,
+    )
 
 
 def _class_weight(class_weight: Any, stats: FirstPassStats) -> Array:
@@ -268,19 +316,16 @@ def _fit_members(
     problem: RidgeProblem,
     sum_features: SumFeatures,
 ) -> tuple[Any, list[FittedMember]]:
-    """Choose landmarks and fit the members. Return both."""
+    """Choose landmarks and fit the members that are ridge regressions. Return both."""
     specs = check_members(model.members)
     n_threads = count_threads(model.n_jobs)
     with Progress("committee", len(specs), "members", enabled=bool(model.verbose)) as bar:
-        if is_default(model.members) and stats.count > SMALL_TABLE_ROWS:
-            specs = _screened_specs(specs, stats.rows, scaler, n_threads)
         landmarks, weight = choose_landmarks(
             model.n_landmarks,
-            stats.rows,
+            stats.sample,
             problem,
             scaler.scales,
             n_rows=stats.count,
-            n_members=len(specs),
             random_state=model.random_state,
         )
         fitter = MemberFitter(
@@ -292,34 +337,7 @@ def _fit_members(
             n_threads=n_threads,
             on_fitted=bar.advance,
         )
-        members = fitter.fit(specs, weight)
-        trees = None
-        if isinstance(model.members, str) and model.members == "auto":
-            F = np.stack([fitted.loo_values for fitted in members], axis=2)
-            trees = fit_trees(stats.rows.X, problem, F)
-        if trees is not None:
-            members.append(trees)
-    return landmarks, members
-
-
-def _screened_specs(
-    specs: list[MemberSpec], rows: Rows, scaler: RowScaler, n_threads: int
-) -> list[MemberSpec]:
-    """Keep the members that matter in a sample of the rows."""
-    sample = rows.take(slice(SCREENING_ROWS))
-    problem = scaler(sample)
-    landmarks = unsupervised_landmarks(
-        sample, problem, SCREENING_LANDMARKS, np.random.RandomState(0)
-    )
-    fitter = MemberFitter(
-        problem,
-        landmarks,
-        gram=False,
-        n_rows=len(rows),
-        sum_features=partial(scaler.sums, sample),
-        n_threads=n_threads,
-    )
-    return screen_members(fitter, specs)
+        return landmarks, fitter.fit(specs, weight)
 
 
 def _fit_noise(
@@ -373,12 +391,17 @@ def _all_loo_values(fit: CommitteeFit, stats: FirstPassStats, chunk: Rows) -> Ar
     Those of rows of weight 0 are the values of the members.
     """
     rows, index = stats.training_rows(chunk)
-    values = fit.loo_values
-    if stats.sampled:
-        values = fit.loo_values_of(rows)
-        values[np.searchsorted(index, stats.index)] = fit.loo_values
-    members = fit.attributes["members_"]
-    return complete_values(values, index, chunk.X, members, fit.scaler.scales, fit.landmarks)
+    F = np.empty((len(chunk), *fit.loo_values.shape[1:]))
+    sampled = stats.index[: len(fit.codes)]
+    F[sampled] = fit.loo_values
+    rest = np.flatnonzero(~np.isin(index, sampled))
+    if len(rest):
+        F[index[rest]] = fit.loo_values_of(rows.take(rest))
+    unused = np.setdiff1d(np.arange(len(chunk)), index)
+    if len(unused):
+        members = fit.attributes["members_"]
+        F[unused] = predict_values(members, chunk.X[unused], fit.scaler.scales, fit.landmarks)
+    return F
 
 
 def _label_degrees(noise: NoiseModel, F: Array, y: Any, classes: Array) -> Array:

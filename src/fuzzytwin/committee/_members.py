@@ -1,8 +1,8 @@
 """Members of a committee: their parameters, their features and their values at rows.
 
 A member is a ridge regression of class indicators on scaled columns ("linear") or on kernel values
-k(x, L) at landmarks L (`fuzzytwin.committee._ridge_members` fits these). Boosted trees may be one
-more member (`fuzzytwin.committee._trees` decides), of which the log probabilities are used.
+k(x, L) at landmarks L (`fuzzytwin.committee._ridge_members` fits these), or trees
+(`fuzzytwin.committee._trees`), of which the log probabilities are used.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from fuzzytwin.core.ridge import RidgePath
 from fuzzytwin.kernels import KERNELS, LandmarkMap
 
 if TYPE_CHECKING:
-    from fuzzytwin.committee._trees import BoostedTrees
+    from fuzzytwin.committee._trees import TreeEnsemble
 
 # Chosen on half of the datasets of `python -m benchmarks committee`, confirmed on the other half.
 PLANES: tuple[Any, ...] = (
     "linear",
     ("rbf", {"length_scale_factor": 2.0}),
     ("rbf", {"length_scale_factor": 0.5}),
-    ("laplacian", {"length_scale_factor": 0.25}),
     ("rbf", {"ard": True}),
     ("laplacian", {"length_scale_factor": 0.5, "ard": True}),
 )
@@ -54,7 +53,7 @@ class CommitteeMember:
     Parameters
     ----------
     kernel : str
-        "linear", the name of a kernel, or "boosted trees" with their number of rounds.
+        "linear", the name of a kernel, "boosted trees" with their number of rounds, or "forest".
     gamma : float, ndarray of shape (d,) or None
         Parameter of the kernel for scaled columns.
     degree, coef0 : float
@@ -71,8 +70,8 @@ class CommitteeMember:
         Intercepts.
     initial_gamma : float, ndarray of shape (d,) or None
         Gamma from which per-feature gammas are learned, if they are.
-    trees : BoostedTrees or None
-        The fitted boosted trees, if the member is these.
+    trees : TreeEnsemble or None
+        The fitted trees, if the member is boosted trees or a forest.
 
     Examples
     --------
@@ -95,7 +94,7 @@ class CommitteeMember:
     coef: Array | None = field(default=None, repr=False)
     intercept: Array | None = field(default=None, repr=False)
     initial_gamma: Any = field(default=None, repr=False)
-    trees: BoostedTrees | None = None
+    trees: TreeEnsemble | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: weight {self.weight:.2f}"
@@ -261,6 +260,10 @@ class FittedMember(NamedTuple):
     in_sample: Array  # (n, K)
     features: Features | None = None  # None for trees, like the next
     path: RidgePath | None = None
+
+    def take(self, index: Any) -> FittedMember:
+        """Select rows by an index, a mask or a slice."""
+        return self._replace(loo_values=self.loo_values[index], in_sample=self.in_sample[index])
 
 
 def predict_values(members: list[CommitteeMember], X: Any, scales: Any, landmarks: Any) -> Array:

@@ -132,44 +132,6 @@ def fit_stacking(F: Array, Y: Array, s: Array, *, matrix_scaling: bool = True) -
     return StackingModel(t, coef, b).with_log_loss(F, Y, s)
 
 
-def approximate_loo_scores(
-    stacking: StackingModel, F: Array, Y: Array, s: Array, groups: Array | None = None
-) -> Array:
-    """Approximate leave-one-out scores (n, K), with t and b fitted without the row or its group.
-
-    This is one step of Newton's method from the solution `stacking`, on the likelihood of the other
-    rows (Rad and Maleki, 2020). With the Hessian H of all rows, and gradient g_I and Hessian H_I of
-    the rows I that are left out, t and b change by (H - H_I)^-1 g_I. This is for two classes, which
-    have no D.
-
-    References
-    ----------
-    K. R. Rad and A. Maleki, "A scalable estimate of the out-of-sample prediction error via
-    approximate leave-one-out cross-validation", J. R. Stat. Soc. B 82 (2020), 965-996.
-    """
-    n, K, M = F.shape
-    share = s / s.sum()
-    ridge = RHO / s.sum()
-    prior = np.concatenate([np.full(M, ridge), np.full(K, INTERCEPT_RIDGE * ridge)])
-    scores = stacking.scores(F)
-    P = softmax(scores, axis=1)
-    parameters = np.concatenate([stacking.weights, stacking.intercept])
-    hessian = _derivatives(F, Y, share, prior, parameters, P)[1]
-    positive = np.flatnonzero(stacking.weights > 0)
-    free = np.concatenate([positive, np.arange(M, M + K)])
-    # Derivatives of the scores by the free parameters, (n, K, p).
-    slopes = np.concatenate([F[:, :, positive], np.tile(np.eye(K), (n, 1, 1))], axis=2)
-    means = np.einsum("ik,ikp->ip", P, slopes)
-    weighted = (share[:, None] * P)[:, :, None] * (slopes - means[:, None])
-    units = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].ravel()
-    gradients = np.zeros((units.max() + 1, len(free)))
-    np.add.at(gradients, units, np.einsum("ikp,ik->ip", slopes, share[:, None] * (P - Y)))
-    hessians = np.tile(hessian[np.ix_(free, free)], (len(gradients), 1, 1))
-    np.subtract.at(hessians, units, np.einsum("ikp,ikq->ipq", slopes, weighted))
-    steps = np.linalg.solve(hessians, gradients[:, :, None])[:, :, 0]
-    return np.asarray(scores + np.einsum("ikp,ip->ik", slopes, steps[units]))
-
-
 def cross_fitted_scores(
     stacking: StackingModel, F: Array, Y: Array, s: Array, folds: Array
 ) -> Array:

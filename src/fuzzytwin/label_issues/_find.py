@@ -551,7 +551,7 @@ def _from_votes(
         """Fit the committee to soft labels, and predict each row without itself."""
         rows = (numbers, _hard_labels(memberships), weight, memberships, groups)
         fit_rows(model, *rows)
-        return np.asarray(model.loo_proba(*rows))
+        return np.asarray(model.loo_proba_)
 
     posterior, annotators = combine_with_votes(codes, weight, classes, names, leave_one_out)
     if y is None:

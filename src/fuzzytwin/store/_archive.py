@@ -22,7 +22,7 @@ import fuzzytwin
 from fuzzytwin._utils.extras import import_optional
 from fuzzytwin._utils.text import cut
 from fuzzytwin._utils.version import __version__
-from fuzzytwin.committee._trees import BoostedTrees
+from fuzzytwin.committee._trees import TreeEnsemble
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
 from fuzzytwin.kernels import LandmarkMap
 from fuzzytwin.memberships import MEMBERSHIPS
@@ -220,7 +220,7 @@ SPARSE = frozenset(
     for form in ("array", "matrix")
 )
 # Attributes of our estimators that are neither arrays nor estimators.
-PARTS = (BoostedTrees, ClassMoments, LandmarkMap, TwinMoments)
+PARTS = (TreeEnsemble, ClassMoments, LandmarkMap, TwinMoments)
 
 
 def public_classes() -> Iterator[type]:

@@ -20,7 +20,7 @@ from fuzzytwin.classics._base import SeparatingPlanes
 from fuzzytwin.committee._committee import FuzzyTwinCommittee
 from fuzzytwin.committee._members import SMOOTHING, Features
 from fuzzytwin.committee._preprocessing import as_pipeline
-from fuzzytwin.committee._trees import BoostedTrees
+from fuzzytwin.committee._trees import TreeEnsemble
 from fuzzytwin.core.blocks import column_means
 from fuzzytwin.core.distances import LAST_OF_EQUAL, plane_norms
 from fuzzytwin.kernels._landmark_map import PROPERTIES, column_factors
@@ -246,19 +246,22 @@ def _committee_scores(model: Any, X: Value) -> Value:
     return np.log(np.maximum(mixed, np.finfo(float).tiny))
 
 
-def _tree_probabilities(trees: BoostedTrees, X: Value) -> Value:
-    """Convert `BoostedTrees.predict_proba`, operator by operator."""
+def _tree_probabilities(trees: TreeEnsemble, X: Value) -> Value:
+    """Convert `TreeEnsemble.predict_proba`, operator by operator."""
     op = X.graph.op
-    n_rounds, n_trees = trees.roots_.shape
+    n_rounds, n_trees = trees.roots.shape
     zeros = op("Cast", X.columns([0]) > np.inf, to=X.graph.types.INT64)
-    node = zeros + trees.roots_.reshape(1, -1)
-    for _ in range(trees.depth_):
-        values = op("GatherElements", X, op("Gather", trees.feature_, node), axis=1)
-        is_right = values > op("Gather", trees.threshold_, node)
-        left, right = (op("Gather", trees.children_[:, i], node) for i in (0, 1))
+    node = zeros + trees.roots.reshape(1, -1)
+    for _ in range(trees.depth):
+        values = op("GatherElements", X, op("Gather", trees.feature, node), axis=1)
+        is_right = values > op("Gather", trees.threshold, node)
+        left, right = (op("Gather", trees.children[:, i], node) for i in (0, 1))
         node = op("Where", is_right, right, left)
-    values = op("Gather", trees.value_, node)
-    scores = values @ np.tile(np.eye(n_trees), (n_rounds, 1)) + trees.baseline_
+    rounds = np.tile(np.eye(n_trees), (n_rounds, 1))
+    sums = [op("Gather", value, node) @ rounds for value in trees.value.T]
+    if trees.kind == "forest":
+        return op("Concat", *sums, axis=1)
+    scores = sums[0] + trees.baseline
     if n_trees == 1:
         scores = op("Concat", scores * 0.0, scores, axis=1)
     return op("Softmax", scores, axis=1)
