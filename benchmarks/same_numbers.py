@@ -231,10 +231,7 @@ def table_calls(X: Any, y: np.ndarray) -> dict[str, Callable[[], Answers]]:
 
     def committee(**given: Any) -> Answers:
         model = make("FuzzyTwinCommittee", **given).fit(X, y, weight)
-        held_out = getattr(model, "loo_proba_", None)
-        if held_out is None:
-            held_out = model.loo_proba(X, y, weight)
-        found = {"leave-one-out": held_out, "log loss": np.array(model.loo_log_loss_)}
+        found = {"leave-one-out": model.loo_proba_, "log loss": np.array(model.loo_log_loss_)}
         if model.noise is not None:
             found |= {"noise matrix": model.noise_matrix_, "degrees": model.membership_}
         return {**answers(model, X), **found}

@@ -221,7 +221,7 @@ def test_a_class_whose_rows_all_have_degree_zero_is_left_out():
     assert (model.membership_[y == 1] == 0).all()
     assert (model.membership_[y != 1] > 0.9).all()
     np.testing.assert_array_equal(model.membership_, by_weight.membership_)
-    assert model.loo_proba(X, y, membership=degrees).shape == (150, 2)
+    assert model.loo_proba_.shape == (150, 2)
     with pytest.raises(ValueError, match="one class only"):
         FuzzyTwinCommittee(members=FEW).fit(X, y, membership=y == 1)
 

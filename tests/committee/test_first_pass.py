@@ -102,7 +102,7 @@ def test_groups_are_sampled_whole(monkeypatch):
     groups = np.arange(300) // 15
     chunk, _ = merge_copies(validate_rows(FuzzyTwinCommittee(), X, y, groups=groups))
     stats, _ = run_first_pass(in_memory(chunk))
-    assert np.unique(stats.rows.groups, return_counts=True)[1].tolist() == [15] * 6
+    assert np.unique(stats.sample.groups, return_counts=True)[1].tolist() == [15] * 6
 
 
 def test_rows_that_repeat_are_sampled_as_often_as_they_occur(monkeypatch):
@@ -112,7 +112,7 @@ def test_rows_that_repeat_are_sampled_as_often_as_they_occur(monkeypatch):
     X = rng.integers(0, 2, (3000, 4)).astype(float)
     y = (X @ [1.0, -2.0, 3.0, 0.5] + rng.logistic(size=3000) > 1).astype(int)
     stats, _ = run_first_pass(in_memory(validate_rows(FuzzyTwinCommittee(), X, y)))
-    counts = [np.unique(part @ [1, 2, 4, 8], return_counts=True)[1] for part in (X, stats.rows.X)]
+    counts = [np.unique(part @ [1, 2, 4, 8], return_counts=True)[1] for part in (X, stats.sample.X)]
     assert len(counts[1]) == 16
     assert np.abs(counts[1] / 300 - counts[0] / 3000).max() < 0.04
     model = FuzzyTwinCommittee(members=["linear"], n_landmarks=16, random_state=0)
@@ -147,8 +147,7 @@ def test_a_few_values_far_off_do_not_wreck_the_scaling(mark):
     np.testing.assert_allclose(model.mean_, plain.mean_, atol=0.05)
     losses = [log_loss(y[500:], m.predict_proba(X[500:])) for m in (plain, model)]
     assert losses[1] < losses[0] + 0.02
-    left_out = model.loo_proba(marked[:500], y[:500])
-    np.testing.assert_allclose(log_loss(y[:500], left_out), model.loo_log_loss_)
+    np.testing.assert_allclose(log_loss(y[:500], model.loo_proba_), model.loo_log_loss_)
 
 
 def test_scales_of_rows_with_values_far_off_add_up_over_chunks():

@@ -1,4 +1,4 @@
-"""Members that are ridge regressions: bandwidths, landmarks, screening, sparse rows."""
+"""Members that are ridge regressions: bandwidths, landmarks, sparse rows."""
 
 import numpy as np
 import pytest
@@ -42,14 +42,14 @@ def test_fewer_groups_of_equal_rows_than_folds():
     y = X[:, 0] + 0.8 * rng.normal(size=90) > 0.5
     groups = np.arange(90) % 3
     model = FuzzyTwinCommittee().fit(X, y, groups=groups)
-    assert np.isfinite(model.loo_proba(X, y, groups=groups)).all()
+    assert np.isfinite(model.loo_proba_).all()
 
 
 def test_landmarks_of_many_rows_are_fewer():
     X, y = table(1600, 5, 2)
     model = FuzzyTwinCommittee(members=["rbf"], random_state=0).fit(X, y)
     assert 300 <= len(model.landmarks_) < 1500
-    assert model.loo_proba(X, y).shape == (1600, 2)
+    assert model.loo_proba_.shape == (1600, 2)
 
 
 def test_kernels_that_are_not_definite_predict_what_is_left_out():
@@ -66,9 +66,6 @@ def test_sparse_rows_are_predicted_by_a_model_of_dense_ones_and_the_other_way_ro
         model = FuzzyTwinCommittee(members=FEW).fit(learned, y)
         P = model.predict_proba(learned)
         np.testing.assert_allclose(model.predict_proba(other), P, atol=1e-9)
-        np.testing.assert_allclose(
-            model.loo_proba(other, y), model.loo_proba(learned, y), atol=1e-9
-        )
 
 
 def test_dense_landmarks_of_sparse_rows():
@@ -97,20 +94,3 @@ def test_the_order_of_rows_and_columns_does_not_choose_landmarks(n_landmarks):
     by_columns = clone(model).fit(X[:, ::-1], y).predict_proba(X[:, ::-1])
     np.testing.assert_allclose(by_rows, P, atol=1e-8)
     np.testing.assert_allclose(by_columns, P, atol=1e-8)
-
-
-def test_members_are_screened_whatever_the_order_of_rows_and_columns(monkeypatch):
-    for name, number in (
-        ("SMALL_TABLE_ROWS", 200),
-        ("SCREENING_ROWS", 150),
-        ("SCREENING_LANDMARKS", 30),
-    ):
-        monkeypatch.setattr(f"fuzzytwin.committee._fit.{name}", number)
-    X, y = make_moons(600, noise=0.3, random_state=0)
-    order = np.argsort(y, kind="stable")
-    model = FuzzyTwinCommittee(n_landmarks=40, random_state=0)
-    one = clone(model).fit(X, y)
-    moved = X[order][:, ::-1]
-    two = clone(model).fit(moved, y[order])
-    assert [m.kernel for m in one.members_] == [m.kernel for m in two.members_]
-    np.testing.assert_allclose(one.predict_proba(X[order]), two.predict_proba(moved), atol=1e-6)

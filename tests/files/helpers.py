@@ -21,6 +21,12 @@ FEATURES = [f"x{j}" for j in range(D)]
 SOFT = [f"s{k}" for k in range(5)]
 
 
+def keep_rows(monkeypatch, most):
+    """Let a committee keep and sample at most so many rows."""
+    for name in ("SAMPLE_ROWS", "KEPT_ROWS"):
+        monkeypatch.setattr(f"fuzzytwin.committee._first_pass.{name}", most)
+
+
 def make_table(n=1500, K=5, offset=0.0, dtype=np.float64, seed=0):
     """Rows with labels a to e, a class e that shows up late, weights, degrees, soft labels."""
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fuzzytwin import FuzzyTwinCommittee, files
-from tests.files.helpers import FEATURES, SOFT, batches_of, fails, make_table, write
+from tests.files.helpers import FEATURES, SOFT, batches_of, fails, keep_rows, make_table, write
 
 MEMBERS = ["linear", ("rbf", {"length_scale_factor": 0.5})]
 
@@ -22,7 +22,7 @@ def numbers(frame):
 
 @pytest.mark.parametrize("degrees", [None, "m", SOFT], ids=str)
 def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, degrees):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
+    keep_rows(monkeypatch, 300)
     X, y = numbers(frame)
     model = FuzzyTwinCommittee(members=MEMBERS, n_landmarks=X[:20], class_weight="balanced")
     given = None if degrees is None else frame[degrees].to_numpy()
@@ -40,7 +40,7 @@ def test_two_passes_give_the_same_where_landmarks_are_given(frame, monkeypatch, 
 
 
 def test_landmarks_are_the_same_however_rows_are_ordered_and_cut(frame, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
+    keep_rows(monkeypatch, 300)
     X, y = numbers(frame)
     model = FuzzyTwinCommittee(members=MEMBERS, n_landmarks=25, random_state=0)
     wanted = FuzzyTwinCommittee(**model.get_params()).fit(X, y)
@@ -74,7 +74,7 @@ def test_what_a_committee_of_batches_refuses(frame):
 
 
 def test_classes_without_weight_are_left_out_of_soft_labels(frame, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 300)
+    keep_rows(monkeypatch, 300)
     X, y = numbers(frame)
     soft = frame[SOFT].to_numpy() + 1e-3
     soft[:, 1] = 0.0

@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC, files
 from fuzzytwin._passes import in_memory
 from fuzzytwin._rows import validate_chunk
-from fuzzytwin.committee._first_pass import Scales, stats_pass
+from fuzzytwin.committee._first_pass import Scales, run_first_pass
 from fuzzytwin.committee._members import predict_values
 from fuzzytwin.committee._noise import fit_noise
 from fuzzytwin.label_issues import find_label_issues
 from fuzzytwin.label_issues._chunked import fit_scorer
 from fuzzytwin.label_issues._report import COLUMNS
-from tests.files.helpers import FEATURES, batches_of, make_table, write
+from tests.files.helpers import FEATURES, batches_of, keep_rows, make_table, write
 
 SAMPLE = 500
 
@@ -70,7 +70,7 @@ def refits(model, frame, rows):
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv", "folder"])
 def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
+    keep_rows(monkeypatch, SAMPLE)
     report, written = found(
         frame, write(frame, kind, tmp_path), tmp_path, id="key", estimator=committee(frame)
     )
@@ -89,7 +89,7 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
     if kind == "parquet":
         X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy(str)
         model, codes = report.estimator, np.searchsorted(report.classes, y)
-        sample = stats_pass(validate_chunk(X, y)).rows
+        sample = run_first_pass(in_memory(validate_chunk(X, y)))[0].sample
         some = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.X]
         F = refits(model, frame, range(len(y)))
         scales = Scales(model.mean_, model.scale_, model.limits_)
@@ -102,7 +102,7 @@ def test_degrees_are_those_of_refits_in_three_passes(frame, tmp_path, kind, monk
 
 def test_scored_rows_share_their_labels(frame, monkeypatch):
     """Two million copies of two labels would take 200 MB."""
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
+    keep_rows(monkeypatch, SAMPLE)
     rows = validate_chunk(frame[FEATURES].to_numpy(), frame["y"].to_numpy(str))
     scored = fit_scorer(in_memory(rows), committee(frame), None, list).score(rows)
     labels = [*scored["given_label"], *scored["suggested_label"]]
@@ -111,7 +111,7 @@ def test_scored_rows_share_their_labels(frame, monkeypatch):
 
 
 def test_rows_are_read_three_times_and_batches_do_not_matter(frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
+    keep_rows(monkeypatch, SAMPLE)
     degrees, model = [], committee(frame)
     for size in (100, 350):
         passes = []
@@ -127,7 +127,7 @@ def test_rows_are_read_three_times_and_batches_do_not_matter(frame, tmp_path, mo
 
 
 def test_rows_of_weight_zero_are_judged_too(frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", SAMPLE)
+    keep_rows(monkeypatch, SAMPLE)
     source = write(frame, "parquet", tmp_path)
     _, written = found(frame, source, tmp_path, sample_weight="w", estimator=committee(frame))
     assert len(written) == 900
@@ -167,7 +167,7 @@ def test_no_weight_vouches_for_its_own_row(tmp_path, monkeypatch):
     y, s = (X[:, 0] + X[:, 1] > 0).astype(int), np.ones(1500)
     wrong = np.flatnonzero(np.abs(X[:, 0] + X[:, 1]) > 2)[:3]
     y[wrong], s[wrong] = 1 - y[wrong], 20
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", 1000)
+    keep_rows(monkeypatch, 1000)
     files.find_label_issues(
         [(X[:700], y[:700], s[:700]), (X[700:], y[700:], s[700:])], tmp_path / "d.csv"
     )
@@ -215,7 +215,7 @@ def test_a_last_pass_over_other_rows_is_refused(tmp_path, last):
 
 @pytest.mark.parametrize("sample", [SAMPLE, 10_000])
 def test_overlap_is_no_error_of_observed_labels(tmp_path, monkeypatch, sample):
-    monkeypatch.setattr("fuzzytwin.committee._first_pass.SAMPLE_ROWS", sample)
+    keep_rows(monkeypatch, sample)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 1000)
     X = rng.normal(size=(1000, 4)) + 0.7 * y[:, None]

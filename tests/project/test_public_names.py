@@ -57,7 +57,7 @@ IMPORTS = {
 
 # Addresses of our classes of which model files, Spark's metadata and pickles hold objects.
 ADDRESSES = {
-    "fuzzytwin.committee.BoostedTrees",
+    "fuzzytwin.committee.TreeEnsemble",
     "fuzzytwin.committee.CommitteeMember",
     "fuzzytwin.committee.FuzzyTwinCommittee",
     "fuzzytwin.twin.FuzzyTwinSVC",
@@ -186,7 +186,7 @@ ROW_ARGUMENTS = ["X", "y", "classes", "sample_weight", "membership", "groups"]
 
 @pytest.mark.parametrize("kind", [getattr(fuzzytwin, name) for name in CLASSIFIERS])
 def test_arguments_are_the_same_in_all_classifiers(kind):
-    for method in ("fit", "partial_fit", "forget", "loo_membership", "loo_proba"):
+    for method in ("fit", "partial_fit", "forget", "loo_membership"):
         function = inspect.getattr_static(kind, method, None)
         if function is not None:
             function = getattr(function, "function", function)  # of a conditional method

@@ -41,7 +41,7 @@ def test_a_stored_committee_is_equal(name, tmp_path):
         assert_array_equal(getattr(loaded, method)(rows), getattr(model, method)(rows))
     assert [str(member) for member in loaded.members_] == [str(m) for m in model.members_]
     assert loaded.loo_log_loss_ == model.loo_log_loss_
-    assert_array_equal(loaded.loo_proba(rows, Y), model.loo_proba(rows, Y))
+    assert_array_equal(loaded.loo_proba_, model.loo_proba_)
 
 
 def test_a_stored_pipeline_takes_frames_with_gaps_and_categories(tmp_path):

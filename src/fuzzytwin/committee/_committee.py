@@ -27,7 +27,7 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     r"""Stack linear and kernel ridge classifiers, and trees, by held-out predictions.
 
     This is the classifier to begin with. It needs no tuning, and gives probabilities, prediction
-    sets and leave-one-out probabilities of the training rows. Each member m has its own features
+    sets and held-out probabilities of the training rows. Each member m has its own features
     (the columns, or kernel values at landmarks). On these, it fits a ridge regression to the
     indicator of each class k, with the ridge of smallest leave-one-out squared error. One matrix
     decomposition gives the fits at all ridges, and the leave-one-out value F_ikm of row i. Then
@@ -54,12 +54,12 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     members : "auto", "planes" or list, default="auto"
-        "planes": a linear member, RBF kernels of two bandwidths, a Laplacian kernel, and an RBF and
-        a Laplacian kernel with per-feature bandwidths (ARD; the Laplacian kernel only for up to 100
-        dense columns). "auto": these, boosted trees and a forest. There are no trees if X is
-        sparse, with soft labels, or if a class has too few rows for three folds. Trees learn from
-        up to 200,000 rows (and 128 MiB of numbers), and from a sample of that size if there are
-        more.
+        "planes": a linear member, RBF kernels of two bandwidths, and an RBF and a Laplacian kernel
+        with per-feature bandwidths (ARD; the Laplacian kernel has one bandwidth if there are more
+        than 100 columns, or rows are sparse). "auto": these, boosted trees and a forest. There are
+        no trees if X is sparse, with soft labels, or if a class has too few rows for three folds.
+        Trees learn from up to 200,000 rows (and 128 MiB of numbers), and from a sample of that size
+        if there are more.
         A list: each entry is the name of a kernel ("linear", "rbf", "laplacian", "poly", "cosine",
         "sigmoid"), or a name with parameters such as ``("rbf", {"gamma": 0.1})``.
         Parameters of kernels are `gamma` (one number, or one for each column, for scaled columns),
@@ -77,10 +77,9 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         up to 10,000. The model, and so its file, holds these rows, scaled. "centers": landmarks
         that are not rows, for models that are shared with others: means of at least five different
         rows (of five groups, with `groups`), by k-means without the labels. That costs some
-        accuracy if rows are few: on eight datasets of 178 to 600 rows, accuracy fell from 0.894 to
-        0.879 on average and log loss rose from 0.239 to 0.267, most on sonar (accuracy from 0.885
-        to 0.799), according to ``python -m benchmarks committee centers``. ``limits_`` still holds
-        single values of columns with extreme values.
+        accuracy if rows are few (``python -m benchmarks committee centers``). ``limits_`` still
+        holds single values of columns with extreme values, and thresholds of trees lie half-way
+        between two values.
     class_weight : None, dict or "balanced", default=None
         Moves labels and `decision_function` towards classes of greater weight. Probabilities still
         refer to the population that the rows were drawn from, but change a little, as members are
@@ -110,11 +109,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
         Held-out probabilities of the training rows, if they were in memory: values of members are
         leave-one-out, out-of-fold or out-of-bag, and stacking weights are fitted without the row.
     loo_log_loss_ : float
-        Mean log loss of these probabilities: an estimate of the log loss of new rows. On 20
-        datasets it was 0.254 on average, and that of new rows 0.248 (``python -m benchmarks
-        committee held-out``). With ``noise="auto"`` it refers to the true classes according to the
-        noise model: lower than the log loss of the observed labels, and too low if overlap of
-        classes is taken for label noise.
+        Mean log loss of these probabilities: an estimate of the log loss of new rows (``python -m
+        benchmarks committee held-out`` compares both). With ``noise="auto"`` it refers to the true
+        classes according to the noise model: lower than the log loss of the observed labels, and
+        too low if overlap of classes is taken for label noise.
     noise_matrix_ : ndarray of shape (K, K)
         With ``noise="auto"``: share of each true class (row) that has each label (column).
     membership_ : ndarray of shape (n,)
@@ -161,8 +159,10 @@ class FuzzyTwinCommittee(ClassifierMixin, BaseEstimator):
     group: sum W_g^2 / sum W_g, with the total weight W_g of each. A row of weight 0 is not used in
     the fit: its leave-one-out values come from all other rows, its group included. Scaling,
     landmarks and gammas are kept fixed when rows are held out. Only per-feature gammas learned from
-    up to 1,500 rows (3,000 with more than 20 columns) are cross-fitted. Trees are held out by five
-    folds instead, to which rows are assigned by a hash of their content, and groups as a whole.
+    up to 1,500 rows (3,000 with more than 20 columns) are cross-fitted. Boosted
+    trees are held out by three folds instead, to which rows are assigned by a hash of their
+    content, and groups as a whole. A forest predicts rows, and groups as a whole, by the trees that
+    were not fitted to them. The smallest leaves of trees are counted in rows, not in weights.
 
     References
     ----------

@@ -67,7 +67,7 @@ from fuzzytwin.committee._stacking import (
 )
 from fuzzytwin.committee._trees import TreeEnsemble, fit_trees
 from fuzzytwin.core.conformal import conformity_scores
-from fuzzytwin.core.hashing import row_hashes
+from fuzzytwin.core.hashing import hash64, row_hashes
 from fuzzytwin.tables._checks import label_spellings
 from fuzzytwin.tables._findings import describe
 
@@ -193,7 +193,7 @@ class CommitteeFit:
                 F[index, :, m] = values[0]
         trees = [fitted.member.trees for fitted in self.members if fitted.member.trees is not None]
         if self.tree_rows is not None:
-            F[:, :, -len(trees) :] = self.tree_rows.held_out(rows.X, trees)
+            F[:, :, -len(trees) :] = self.tree_rows.held_out(rows, trees)
         return F
 
     def without_rows(self) -> CommitteeFit:
@@ -209,30 +209,37 @@ class CommitteeFit:
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """The rows that trees learned from, by sorted hashes, and their held-out values (n, K, T)."""
+    """The rows that trees learned from, by sorted hashes, and their held-out values (n, K, T).
+
+    The label is hashed also: copies of a row with other labels have values of their own.
+    """
 
     hashes: Array
     values: Array
 
     @classmethod
-    def of(cls, X: Any, trees: list[FittedMember]) -> TreeRows | None:
-        """Sort the rows X, from which the trees learned. None if there are no trees."""
+    def of(cls, rows: Rows, trees: list[FittedMember]) -> TreeRows | None:
+        """Sort the rows from which the trees learned. None if there are no trees."""
         if not trees:
             return None
-        hashes = row_hashes(X)
+        hashes = _labelled_hashes(rows)
         order = np.argsort(hashes, kind="stable")
         values = np.stack([fitted.loo_values for fitted in trees], axis=2)
         return cls(hashes[order], values[order])
 
-    def held_out(self, X: Any, trees: list[TreeEnsemble]) -> Array:
+    def held_out(self, rows: Rows, trees: list[TreeEnsemble]) -> Array:
         """Compute held-out values (n, K, T) of trees: of other rows, these are the predictions."""
-        hashes = row_hashes(X)
+        hashes = _labelled_hashes(rows)
         place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         values = self.values[place]
         other = np.flatnonzero(self.hashes[place] != hashes)
         for t, ensemble in enumerate(trees):
-            values[other, :, t] = log_probabilities(ensemble.predict_proba(X[other]))
+            values[other, :, t] = log_probabilities(ensemble.predict_proba(rows.X[other]))
         return values
+
+
+def _labelled_hashes(rows: Rows) -> Array:
+    return np.asarray(row_hashes(rows.X) + hash64(rows.codes))
 
 
 def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) -> CommitteeFit:
@@ -247,7 +254,7 @@ def fit_committee(model: Any, stats: FirstPassStats, sum_features: SumFeatures) 
     tree_rows = None
     if isinstance(model.members, str) and model.members == "auto":
         trees = fit_trees(scaler.unscaled(stats.rows))
-        tree_rows = TreeRows.of(stats.rows.X, trees)
+        tree_rows = TreeRows.of(stats.rows, trees)
         members += [fitted.take(slice(len(problem.codes))) for fitted in trees]
     F = np.stack([fitted.loo_values for fitted in members], axis=2)
     stacking = _fit_stacking(F, problem, stats)

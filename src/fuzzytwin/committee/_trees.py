@@ -167,6 +167,7 @@ class OrderedTable:
     codes: Array
     weight: Array
     units: Array  # number of the row, or of its group
+    copies: Array  # a number that copies of a row have in common
     thresholds: list[Array]  # between the bins of each column, in the table's order of columns
     rows: Array
     columns: Array
@@ -180,8 +181,12 @@ class OrderedTable:
         class_rank = class_ranks(row_keys, problem.codes)
         classes = np.argsort(class_rank)
         codes = class_rank[problem.codes]
-        rows = np.lexsort((problem.s, codes, row_keys))
+        # Sums over chunks differ in their last digits, by which ties between splits are decided.
+        weight = problem.s.astype(np.float32).astype(np.float64)
+        rows = np.lexsort((weight, codes, row_keys))
         columns = np.argsort(column_keys, kind="stable")
+        copy_keys = [row_keys, codes.astype(np.uint64), weight.view(np.uint64)]
+        is_new = (np.diff(np.column_stack(copy_keys)[rows], axis=0) != 0).any(axis=1)
         units = np.arange(len(rows))
         if problem.groups is not None:  # numbered by their first row in this order
             _, first, group = np.unique(
@@ -191,8 +196,9 @@ class OrderedTable:
         return cls(
             bins=np.ascontiguousarray(bins[np.ix_(rows, columns)], dtype=np.float32),
             codes=codes[rows],
-            weight=problem.s[rows],
+            weight=weight[rows],
             units=units,
+            copies=np.append(0, np.cumsum(is_new)),
             thresholds=thresholds,
             rows=rows,
             columns=columns,
@@ -337,7 +343,7 @@ def _forest(table: OrderedTable, problem: RidgeProblem) -> FittedMember:
     rows_per_unit = n / n_units
     bag_size = max(1, min(n_units // 2, int(MAX_BAG / rows_per_unit)))
     P = np.zeros((n, K))
-    n_out = np.zeros(n)
+    n_out: Array = np.zeros(n)
     trees = []
     for t in range(N_TREES):
         drawn = np.zeros(n_units, dtype=bool)
@@ -351,6 +357,11 @@ def _forest(table: OrderedTable, problem: RidgeProblem) -> FittedMember:
         trees.append((tree.tree_, values))
         P[out_of_bag] += values[tree.tree_.apply(table.bins[out_of_bag])]
         n_out += out_of_bag
+    # Copies of a row have one value, whatever their order.
+    sums = np.zeros((table.copies[-1] + 1, K))
+    np.add.at(sums, table.copies, P)
+    P = sums[table.copies]
+    n_out = np.bincount(table.copies, n_out)[table.copies]
     # A row that is in every bag has no held-out values: it gets the shares of the classes.
     share = np.bincount(table.codes, table.weight, K) / table.weight.sum()
     P = np.where(n_out[:, None] > 0, P / np.maximum(n_out, 1)[:, None], share)

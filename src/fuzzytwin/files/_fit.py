@@ -126,9 +126,9 @@ or GEPSVC
     Notes
     -----
     A committee takes two passes over the rows: one for landmarks and bandwidths, and one that sums
-    the features of all members. With at most 10,000 rows it takes a single pass. The order of the
-    rows does not matter. With more than 10,000 rows, the sample may hold other copies of duplicates
-    than that of `fit`.
+    the features of all members. With at most 200,000 rows (16.8 million numbers, or 10,000 sparse
+    rows) it takes a single pass. The order of the rows does not matter. With more than 10,000 rows,
+    the sample may hold other copies of duplicates than that of `fit`.
 
     Other models take one pass without a membership or with the degrees of a column. "center" takes
     three and "hyperplane" two or three passes: centres or planes, the farthest rows, and the sums.

@@ -52,7 +52,7 @@ def find_label_issues(
     ----------
     source : path, list of paths, frame, iterable or callable
         As for `fit`: Parquet, Arrow and CSV files, folders of them, frames, or batches. Rows are
-        read three times, or twice if there are at most 10,000.
+        read three times, or twice if there are at most 200,000 (or 16.8 million numbers).
     out : path
         A .parquet, .feather, .csv or .tsv file, or a .csv.gz or .tsv.gz file. If the source is a
         text file, CSV files have its separator and decimal mark.

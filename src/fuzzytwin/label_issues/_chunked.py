@@ -179,7 +179,7 @@ class LeaveOneOutScorer:
     def __init__(self, stats: FirstPassStats, committee: FuzzyTwinCommittee, fitted: Any) -> None:
         self.committee = committee
         self.n_rows = stats.count
-        self.n_sampled = len(stats.rows)
+        self.n_sampled = len(stats.sample)
         self.n_scored = 0
         self.n_label_issues = 0
         self.report: LabelIssueReport | None = None
