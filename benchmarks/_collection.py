@@ -32,6 +32,11 @@ from benchmarks._tables import tasks
 from reproduction.preprocessing import uci_preprocessor
 
 MOST_ROWS = 600
+# Tables of KEEL in full size, 5,300 to 20,000 rows, every other one by alphabetical order.
+MEDIUM = {
+    "choose": ("banana", "magic", "mushroom", "page-blocks0", "ring", "texture"),
+    "confirm": ("letter", "marketing", "optdigits", "penbased", "satimage", "twonorm"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +66,15 @@ class Table:
             labels[wrong] = (labels[wrong] + rng.integers(1, K, len(wrong))) % K
             yield np.asarray(A, float), labels, np.asarray(B, float), self.y[test]
 
+    def split(self) -> tuple:
+        """Training (70%) and test rows, encoded and scaled by the training rows only."""
+        A, B, a, b = train_test_split(
+            self.X, self.y, train_size=0.7, stratify=self.y, random_state=0
+        )
+        prepare = self._preparer()
+        A, B = prepare.fit_transform(A), prepare.transform(B)
+        return np.asarray(A, float), a, np.asarray(B, float), b
+
     def _preparer(self):
         if self.name in SHIPPED:
             return uci_preprocessor(self.name)
@@ -86,6 +100,15 @@ def collection() -> list[Table]:
     names = [table.name for table in found]
     say_what_runs(names, dict.fromkeys([*names, *KEEL]))
     return sorted(found, key=lambda table: table.half)
+
+
+def medium_tables() -> Iterator[Table]:
+    """Read the tables of `MEDIUM`, half by half."""
+    for half, names in MEDIUM.items():
+        for name in names:
+            table = keel_table(name, full=True)
+            y = np.unique(table["label"], return_inverse=True)[1]
+            yield Table(name, half, table.drop(columns="label").to_numpy(), y)
 
 
 def _sample(X, y):

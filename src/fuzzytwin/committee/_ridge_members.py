@@ -253,18 +253,17 @@ def distance_folds(problem: RidgeProblem, n_folds: int) -> Array:
     Groups and duplicates stay together, and folds do not depend on the order of rows or columns.
     """
     Z = problem.Z
+    weight = problem.row_weight / problem.row_weight.sum()
+    center = np.asarray(Z.T @ weight)  # sparse rows are not centred
     squares = Z.multiply(Z) if sparse.issparse(Z) else Z * Z
-    size = np.asarray(squares.sum(axis=1)).ravel()
+    size = np.asarray(squares.sum(axis=1)).ravel() - 2 * (Z @ center) + center @ center
     groups = problem.groups
     if groups is not None:
         largest = np.zeros(groups.max() + 1)  # the mean would change with duplicates
         np.maximum.at(largest, groups, size)
         size = largest[groups]
     # Round, as the order of columns changes the last digits of a sum.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        digits = 10.0 ** (9 - np.ceil(np.log10(size)))
-        rounded = np.where(size > 0, np.round(size * digits) / digits, 0.0)
-    return assign_folds(rounded, n_folds)
+    return assign_folds(np.round(size / Z.shape[1], 9), n_folds)
 
 
 def choose_landmarks(
