@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from fuzzytwin.core.distances import (
     plane_norms,
     second_is_nearer,
 )
-
-if TYPE_CHECKING:
-    from fuzzytwin._rows import Rows
 
 # Rows of one class are scored in blocks of at least and at most so many rows, and points in blocks
 # of this many numbers, so that they stay in the cache.
