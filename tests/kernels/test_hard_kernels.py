@@ -136,7 +136,6 @@ BAD_VALUES = [
     ("n_landmarks", 10.5, "whole number"),
     ("n_landmarks", None, "whole number"),
     ("n_landmarks", True, "whole number"),
-    ("n_landmarks", "all", "whole number"),
     ("n_landmarks", [1.0, 2.0, 3.0, 4.0], r"shape \(m, d\)"),
     ("n_landmarks", [[1.0, 2.0], [3.0]], r"shape \(m, d\)"),
     ("n_landmarks", np.zeros((0, 4)), r"shape \(m, d\)"),
