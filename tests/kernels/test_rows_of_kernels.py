@@ -20,8 +20,6 @@ from fuzzytwin import (
     LeastSquaresTwinSVC,
     TwinSVC,
 )
-from fuzzytwin.kernels import LandmarkMap
-from fuzzytwin.kernels._landmark_map import LazyFeatures
 from tests.checks import scikit_learn_checks
 from tests.kernels.helpers import KERNELS
 
@@ -67,17 +65,6 @@ def test_twin_svc_still_refuses_sparse_rows(two):
     X, y = two
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         TwinSVC(kernel="rbf").fit(sparse.csr_array(X), y)
-
-
-def test_mapped_rows(three):
-    X, _ = three
-    phi = LandmarkMap.of(X[:5], "rbf", 0.5, 3, 0.0)
-    for rows in (X, X.astype(np.float32), sparse.csr_array(X)):
-        seen = LazyFeatures(rows, phi)
-        assert seen.shape == (len(X), 5)
-        assert_allclose(seen[3:7], phi(X[3:7]), atol=1e-6)
-        assert_allclose(seen.take(np.array([5, 1, 5])), phi(X[[5, 1, 5]]), atol=1e-6)
-        assert seen[0:0].shape == (0, 5)
 
 
 def test_rows_are_mapped_once_for_all_classes(three):

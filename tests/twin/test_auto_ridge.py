@@ -106,16 +106,6 @@ def test_it_is_the_default():
     assert uses_kernel > 0.9  # 0.877 with alpha=10
 
 
-def test_rows_that_are_not_finite_are_named_by_every_solver(wine):
-    X, y = wine
-    for value, text in ((np.nan, "NaN"), (np.inf, "inf")):
-        bad = X.copy()
-        bad[3, 2] = value
-        for solver in ("moments", "gram", "iterative"):
-            with pytest.raises(ValueError, match=text):
-                FuzzyTwinSVC(solver=solver).fit(bad, y)
-
-
 def test_one_ridge_for_all_kernels():
     X, y = load_breast_cancer(return_X_y=True)
     for kernel in ("linear", "rbf", "laplacian"):

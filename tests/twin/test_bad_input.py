@@ -342,11 +342,6 @@ def test_merge_into_an_unfitted_model():
     refuses(model, "merge", FuzzyTwinSVC().fit(X, y), match="not fitted", error=NotFittedError)
 
 
-def test_merge_where_the_other_has_a_membership():
-    other = FuzzyTwinSVC(membership="center").fit(X, y)
-    refuses(FuzzyTwinSVC().fit(X, y), "merge", other, match="differ in membership")
-
-
 @pytest.mark.parametrize("dtype", ["string", "Int64", "boolean", "category", object])
 def test_a_missing_label_is_named_by_its_row(dtype):
     labels = pd.Series([1, 0] * 15, dtype=object).mask(np.arange(30) == 7)

@@ -53,21 +53,13 @@ def test_far_from_zero(offset):
     assert_same(model, FuzzyTwinSVC().fit(X[200:], y[200:]))
 
 
-def test_given_degrees():
+def test_given_degrees_and_soft_labels():
     X, y = rows()
-    mu = np.random.default_rng(1).random(len(y))
-    model = FuzzyTwinSVC().fit(X, y, membership=mu)
-    model.forget(X[:200], y[:200], membership=mu[:200])
-    other = FuzzyTwinSVC().fit(X[200:], y[200:], membership=mu[200:])
-    assert_same(model, other)
-
-
-def test_soft_labels():
-    X, y = rows()
-    table = np.random.default_rng(1).dirichlet(np.ones(3), len(y))
-    model = FuzzyTwinSVC().fit(X, y, membership=table)
-    model.forget(X[:200], y[:200], membership=table[:200])
-    assert_same(model, FuzzyTwinSVC().fit(X[200:], y[200:], membership=table[200:]))
+    rng = np.random.default_rng(1)
+    for mu in (rng.random(len(y)), rng.dirichlet(np.ones(3), len(y))):
+        model = FuzzyTwinSVC().fit(X, y, membership=mu)
+        model.forget(X[:200], y[:200], membership=mu[:200])
+        assert_same(model, FuzzyTwinSVC().fit(X[200:], y[200:], membership=mu[200:]))
 
 
 def test_constant_column_and_one_class_alone():

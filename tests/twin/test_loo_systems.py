@@ -72,19 +72,6 @@ def test_equals_fits_without_each_group(kind, n_classes, C, alpha, n_groups):
     np.testing.assert_allclose(norms, expected[1], rtol=1e-9)
 
 
-def test_groups_of_one_row_are_rows():
-    rng = np.random.default_rng(0)
-    Z, weights = table("hard", 3, rng)
-    own, slack = moments(Z, weights)
-    planes = crisp_planes(own, slack, np.ones(3), 0.1)
-    model = LeaveOneOut(planes, own, slack, np.ones(3), 0.1)
-    f = np.empty((2, len(planes.coef), len(Z)))
-    for i, groups in enumerate((None, rng.permutation(len(Z)))):
-        for block in model.values(Z, weights, groups=groups, norms=False):
-            f[i][:, block.index] = block.f
-    np.testing.assert_allclose(f[1], f[0], atol=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["hard", "soft"])
 def test_groups_of_one_row_take_no_longer_than_rows(kind, monkeypatch):
     rng = np.random.default_rng(1)

@@ -10,7 +10,6 @@ from sklearn.datasets import load_iris
 
 from fuzzytwin import (
     GEPSVC,
-    CenterMembership,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
     LeastSquaresSVC,
@@ -125,12 +124,13 @@ def test_parameters_of_rows_may_not(first, change, method):
         ({"C": (1, 2, 3)}, {"C": [1.0, 2.0, 3.0]}),
         ({"class_weight": {0: 1, 1: 2, 2: 3}}, {"class_weight": {2: 3.0, 1: 2.0, 0: 1.0}}),
         ({"random_state": 0}, {"random_state": 1}),
+        ({"n_jobs": 2}, {"n_jobs": 1}),
         (
             {"kernel": "rbf", "gamma": 1, "n_landmarks": X[::9]},
             {"kernel": "rbf", "gamma": 1.0, "n_landmarks": X[::9].tolist(), "random_state": 5},
         ),
     ],
-    ids=["number", "array", "tuple", "dict", "random", "landmarks"],
+    ids=["number", "array", "tuple", "dict", "random", "threads", "landmarks"],
 )
 def test_merge_compares_what_parameters_mean(one, other):
     a = FuzzyTwinSVC(**one).fit(X[::2], y[::2])
@@ -195,9 +195,3 @@ def test_labels_of_two_kinds():
     mixed = np.array(["a", 1, None] * 50, dtype=object)
     with pytest.raises((ValueError, TypeError), match="y holds labels of several kinds"):
         FuzzyTwinSVC().fit(X, mixed)
-
-
-def test_membership_params_are_compared_by_value():
-    a = FuzzyTwinSVC(membership=CenterMembership()).fit(X, y)
-    with pytest.raises(AttributeError, match="merge is not available"):
-        a.merge(a)

@@ -12,7 +12,6 @@ from sklearn.preprocessing import scale
 
 from fuzzytwin import GEPSVC, FuzzyTwinSVC, LeastSquaresTwinSVC, TwinSVC
 from fuzzytwin.core.distances import distance_ratios, memberships_of
-from fuzzytwin.core.planes import plane_classes
 
 
 def blobs(K, n=40, d=4, seed=0):
@@ -30,7 +29,7 @@ def blobs(K, n=40, d=4, seed=0):
         FuzzyTwinSVC(membership="center", alpha=10.0),
         FuzzyTwinSVC(C=3.0, alpha=10.0, kernel="rbf", gamma=0.05, n_landmarks=blobs(3)[0][::5]),
         LeastSquaresTwinSVC(C=0.25, alpha=1.0),
-        GEPSVC(),
+        GEPSVC(alpha=0.1),
         TwinSVC(C=0.1, alpha=1.0),
     ],
     ids=lambda model: f"{type(model).__name__}-{model.get_params().get('planes', '')}",
@@ -100,38 +99,6 @@ def test_memberships_of_extreme_distances():
     assert_allclose(round_robin, 1 / 3)  # each beats one and is beaten by another
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
-def test_plane_classes(K):
-    found = plane_classes(K)
-    assert found.shape == (K * (K - 1), 2)
-    assert {tuple(pair) for pair in found.tolist()} == set(itertools.permutations(range(K), 2))
-
-
-@pytest.mark.parametrize("planes", ["crisp", "fuzzy"])
-@pytest.mark.parametrize("K", [3, 10])
-def test_roads_in_memory_are_equal(K, planes):
-    X, y = blobs(K)
-    s = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    mu = np.random.default_rng(2).uniform(0.1, 1, len(y))
-    whole = FuzzyTwinSVC(planes=planes, C=0.5).fit(X, y, s, mu)
-    parts = [slice(i, None, 3) for i in range(3)]
-    batches = FuzzyTwinSVC(planes=planes, C=0.5)
-    for part in parts:
-        batches.partial_fit(X[part], y[part], range(K), s[part], mu[part])
-    merged = FuzzyTwinSVC(planes=planes, C=0.5).partial_fit(X[:5], y[:5], range(K), s[:5], mu[:5])
-    merged.merge(
-        FuzzyTwinSVC(planes=planes, C=0.5).partial_fit(X[5:], y[5:], range(K), s[5:], mu[5:])
-    )
-    twice = FuzzyTwinSVC(planes=planes, C=0.5).fit(
-        np.vstack([X, X[::7] + 1]), np.append(y, y[::7]), np.append(s, s[::7]),
-        np.append(mu, mu[::7]),
-    )  # fmt: skip
-    forgot = twice.forget(X[::7] + 1, y[::7], s[::7], mu[::7])
-    for model in (batches, merged, forgot):
-        assert_allclose(model.coef_, whole.coef_, rtol=1e-7, atol=1e-9)
-        assert_allclose(model.predict_membership(X), whole.predict_membership(X), rtol=1e-6)
-
-
 def test_a_class_that_is_absent_from_a_batch():
     X, y = blobs(4)
     model = FuzzyTwinSVC()
@@ -149,12 +116,6 @@ def test_a_class_of_one_row():
     u = model.predict_membership(X)
     assert np.isfinite(u).all()
     assert (model.predict(X[y > 0]) == y[y > 0]).mean() > 0.8
-
-
-def test_a_class_without_degrees_is_refused():
-    X, y = blobs(3)
-    with pytest.raises(ValueError, match="membership is 0 for every row of a class"):
-        FuzzyTwinSVC().fit(X, y, membership=(y != 1).astype(float))
 
 
 def test_pairs_beat_one_against_the_rest():

@@ -41,15 +41,6 @@ def test_balanced_counts_as_in_scikit_learn(rows):
     assert_same_model(FuzzyTwinSVC(class_weight="balanced").fit(X, y), FuzzyTwinSVC().fit(X, y, s))
 
 
-def test_balanced_streams(rows):
-    X, y = rows[0][:120], rows[1][:120]
-    whole = FuzzyTwinSVC(planes="fuzzy", class_weight="balanced").fit(X, y)
-    parts = FuzzyTwinSVC(planes="fuzzy", class_weight="balanced")
-    for start in range(0, 120, 17):
-        parts.partial_fit(X[start : start + 17], y[start : start + 17], classes=[0, 1, 2])
-    assert_same_model(parts, whole)
-
-
 def test_degrees_of_both_terms_are_sample_weights():
     """The known answer is that of weights s mu in both terms."""
     X, y = load_iris(return_X_y=True)

@@ -1,6 +1,5 @@
 """All solvers give the same planes, in the memory that they state."""
 
-import pickle
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,6 @@ from fuzzytwin import (
     GEPSVC,
     CenterMembership,
     FuzzyTwinSVC,
-    FuzzyTwinSVCCV,
     HyperplaneMembership,
     LeastSquaresSVC,
     LeastSquaresTwinSVC,
@@ -25,13 +23,9 @@ from fuzzytwin import (
 from fuzzytwin._utils.memory import NotEnoughMemoryError
 from fuzzytwin.core.row_space import RowFeatures
 from fuzzytwin.core.solvers import (
-    BY_MOMENTS,
     OF_ROWS,
-    SOLVERS,
     choose_solver,
-    crisp_planes,
 )
-from fuzzytwin.core.weights import RowWeights
 from tests.checks import scikit_learn_checks
 from tests.pairs import every_pair
 
@@ -286,37 +280,6 @@ def test_shape_decides():
     assert chosen(2000, 20_000, 40, possible=("moments", "gram")) == "gram"
 
 
-def test_an_unknown_solver_is_not_taken_for_another():
-    X, y, s, _ = table("wide", 2)
-    given = X, RowWeights(y, s, s, 2), np.ones(2), 1.0
-    for name in ("rows", "moments"):
-        with pytest.raises(KeyError, match=name):
-            crisp_planes(name, *given, tol=1e-6)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_solvers_by_moments_do_all_that_is_done_with_moments(solver):
-    X, y, *_ = table("wide", 2)
-    for model in (GEPSVC(), FuzzyTwinSVCCV(memberships=None, cv=2, alphas=[1.0], Cs=[1.0])):
-        model.set_params(solver=solver)
-        if solver in BY_MOMENTS:
-            assert np.isfinite(model.fit(X, y).score(X, y))
-        else:
-            message = rf"solver='{solver}' (cannot be searched|is not available)"
-            with pytest.raises(ValueError, match=message):
-                model.fit(X, y)
-
-
-def test_auto_is_one_of_the_solvers():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3000)), np.arange(60) % 2
-    X[:, :5] += y[:, None]
-    found = FuzzyTwinSVC().fit(X, y)
-    assert found.solver_ == "gram"
-    exact = FuzzyTwinSVC(solver="gram").fit(X, y)
-    np.testing.assert_array_equal(found.coef_, exact.coef_)
-
-
 @pytest.mark.parametrize("solver", OF_ROWS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_leave_one_out(n_classes, solver, monkeypatch):
@@ -343,14 +306,6 @@ def test_row_features_keep_distances(shape, is_sparse, centred):
     coef, intercept = features.columns(X, w, b)
     np.testing.assert_allclose(dense @ coef.T + intercept, features.Z @ w.T + b, atol=1e-8)
     np.testing.assert_allclose(np.linalg.norm(coef, axis=1), np.linalg.norm(w, axis=1))
-
-
-def test_pickled_and_cloned():
-    X, y, *_ = table("wide", 3)
-    model = FuzzyTwinSVC(solver="gram").fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_membership(X), model.predict_membership(X))
-    assert clone(model).solver == "gram"
 
 
 @pytest.mark.parametrize("solver", OF_ROWS)
@@ -469,21 +424,6 @@ def test_wide_sparse_rows_are_never_made_dense(memberships):
     assert out.splitlines() == ["iterative (1200, 2) (1200,)"] * len(memberships)
 
 
-@pytest.mark.slow
-def test_memberships_of_wide_sparse_rows_are_computed_without_making_them_dense():
-    out, err = in_little_memory(
-        """
-        X, y = text(1200, 320_000)
-        for membership in (CenterMembership(), HyperplaneMembership(), NeighborMembership()):
-            print(membership(X, y).shape)
-        print(FuzzyTwinSVC(solver="gram").fit(X[:500], y[:500]).coef_.shape)
-        """,
-        1000,
-    )
-    assert not err, err[-2000:]
-    assert out.splitlines() == ["(1200,)"] * 3 + ["(2, 320000)"]
-
-
 def test_batches_that_do_not_fit_are_reported(monkeypatch):
     from fuzzytwin import files
 
@@ -497,8 +437,3 @@ def test_batches_that_do_not_fit_are_reported(monkeypatch):
     ):
         with pytest.raises(NotEnoughMemoryError, match=r"MiB with solver='moments'"):
             call()
-
-
-def test_not_enough_memory_is_both_kinds_of_error():
-    assert issubclass(NotEnoughMemoryError, ValueError)
-    assert issubclass(NotEnoughMemoryError, MemoryError)

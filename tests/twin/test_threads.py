@@ -226,13 +226,6 @@ def test_bad_numbers_of_threads(n_jobs):
         FuzzyTwinSVC(n_jobs=n_jobs).fit(X, y)
 
 
-def test_threads_do_not_matter_to_merge():
-    X, y, _ = make()
-    one = FuzzyTwinSVC(n_jobs=2).fit(X[:700], y[:700])
-    one.merge(FuzzyTwinSVC(n_jobs=1).fit(X[700:], y[700:]))
-    assert_allclose(one.coef_, FuzzyTwinSVC().fit(X, y).coef_, rtol=1e-9)
-
-
 def test_errors_of_blocks_reach_the_caller(many_cores):
     def fails(item):
         if item == 3:
