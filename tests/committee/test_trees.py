@@ -251,6 +251,14 @@ def test_the_last_digits_of_weights_change_no_split():
         np.testing.assert_array_equal(other.predict_proba(X), trees.predict_proba(X))
 
 
+def test_two_distinct_rows_of_each_class_make_two_folds():
+    X = np.array([[0.0], [1.0]]).repeat(10, axis=0)
+    y = np.arange(20) % 2
+    for trees, values in fit_trees(X, y):
+        assert np.isfinite(values).all()
+        np.testing.assert_allclose(trees.predict_proba(X), 0.5, atol=0.1)
+
+
 def test_sparse_rows_soft_labels_and_rare_classes_have_no_trees():
     X, y = make_thresholds(200)
     soft = np.eye(2)[y] * 0.9 + 0.05

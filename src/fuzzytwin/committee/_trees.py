@@ -257,14 +257,14 @@ def _boosting(table: OrderedTable, folds: Array, problem: RidgeProblem) -> Fitte
     n, K = problem.Y.shape
     trees_per_round = 1 if K == 2 else K
     rounds = [r for r in ROUNDS if r * trees_per_round <= MAX_TREES] or [ROUNDS[0]]
-    models = [_new_boosting(n) for _ in range(N_FOLDS)]
+    models = {fold: _new_boosting(n) for fold in np.unique(folds)}  # few distinct rows: two
     best_loss = np.inf
     best_rounds = 0
     done = 0
     for last in [r for r in rounds if r >= 32 and r & (r - 1) == 0] or rounds[-1:]:
         tried = [r for r in rounds if done < r <= last]
         P = np.zeros((len(tried), n, K))
-        for fold, model in enumerate(models):
+        for fold, model in models.items():
             train = folds != fold
             test = ~train
             model.set_params(max_iter=last)
