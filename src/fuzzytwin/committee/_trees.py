@@ -126,14 +126,14 @@ class TreeEnsemble:
 
 
 def fit_trees(problem: RidgeProblem) -> list[FittedMember]:
-    """Fit boosted trees and a forest. None if rows are sparse, or labels soft or too few.
+    """Fit boosted trees and a forest. None if rows are sparse or equal, or labels soft or too few.
 
     Columns need no scaling. The values of the members are held-out log probabilities of all rows.
     """
     X = problem.Z
     K = problem.Y.shape[1]
     one_label = np.array_equal(problem.Y, np.eye(K)[problem.codes])
-    if sparse.issparse(X) or not one_label:
+    if sparse.issparse(X) or not one_label or (X.min(axis=0) == X.max(axis=0)).all():
         return []
     folds = _content_folds(X, problem.codes, problem.groups, N_FOLDS)
     counts = np.zeros((N_FOLDS, K))
@@ -185,6 +185,8 @@ class OrderedTable:
         weight = problem.s.astype(np.float32).astype(np.float64)
         rows = np.lexsort((weight, codes, row_keys))
         columns = np.argsort(column_keys, kind="stable")
+        # A forest draws columns: one that is constant must not take the place of another.
+        columns = columns[[len(thresholds[j]) > 0 for j in columns]]
         copy_keys = [row_keys, codes.astype(np.uint64), weight.view(np.uint64)]
         is_new = (np.diff(np.column_stack(copy_keys)[rows], axis=0) != 0).any(axis=1)
         units = np.arange(len(rows))
