@@ -194,14 +194,17 @@ def test_least_squares_twin_svc_is_the_fuzzy_one_without_memberships(kind, C, al
     assert np.array_equal(mine.decision_function(X), fuzzy.decision_function(X))
 
 
-def test_least_squares_twin_svc_is_eq6_and_eq7():
+@pytest.mark.parametrize("C", [(0.4, 3.0), (1.0, 1.0)])
+def test_least_squares_twin_svc_is_eq6_and_eq7(C):
     X, y = make("overlapping")
-    model = LeastSquaresTwinSVC(C=[0.4, 3.0]).fit(X, y)
+    model = LeastSquaresTwinSVC(C=C).fit(X, y)
     E, F = (np.column_stack([X[y == k], np.ones((y == k).sum())]) for k in (0, 1))
-    z1 = -np.linalg.solve(F.T @ F + E.T @ E / 0.4, F.sum(axis=0))
-    z2 = np.linalg.solve(E.T @ E + F.T @ F / 3.0, E.sum(axis=0))
+    z1 = -np.linalg.solve(F.T @ F + E.T @ E / C[0], F.sum(axis=0))
+    z2 = np.linalg.solve(E.T @ E + F.T @ F / C[1], E.sum(axis=0))
     found = np.column_stack([model.coef_, model.intercept_])
     np.testing.assert_allclose(found, [z1, -z2], rtol=1e-9)  # eq7's plane, other sign
+    cosine = model.coef_[0] @ model.coef_[1] / np.prod(np.linalg.norm(model.coef_, axis=1))
+    assert (abs(cosine + 1) < 1e-12) == (C == (1.0, 1.0))  # C = 1: parallel, no twin machine
 
 
 @pytest.mark.parametrize("kind", ["separable", "overlapping", "imbalanced", "three classes"])
@@ -298,18 +301,6 @@ def test_a_shift_of_the_data_shifts_the_planes_alone(model):
 
 
 @named(MACHINES)
-@pytest.mark.parametrize("kind", ["overlapping", "three classes"])
-def test_weights_are_repetitions_and_zero_is_absence(model, kind):
-    X, y = make(kind)
-    s = np.random.default_rng(1).integers(0, 4, len(y))
-    if isinstance(model, GEPSVC):
-        model = GEPSVC(alpha=1.0)  # "auto" goes by the mean weight of a row
-    weighted = clone(model).fit(X, y, sample_weight=s)
-    repeated = clone(model).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
-    planes_close(weighted, repeated, rtol=1e-4, atol=1e-6)
-
-
-@named(MACHINES)
 def test_labels_may_be_renamed_and_rows_permuted(model):
     X, y = make("three classes")
     order = np.random.default_rng(0).permutation(len(y))
@@ -317,25 +308,6 @@ def test_labels_may_be_renamed_and_rows_permuted(model):
     named_ = clone(model).fit(X[order], np.array(["a", "b", "c"])[y[order]])
     planes_close(plain, named_, rtol=1e-4, atol=1e-6)
     assert np.array_equal(np.array(["a", "b", "c"])[plain.predict(X)], named_.predict(X))
-
-
-@named(MACHINES)
-def test_two_classes_get_one_score_positive_for_the_second(model):
-    X, y = make("separable")
-    labels = np.array(["no", "yes"])[y]
-    fitted = clone(model).fit(X, labels)
-    score = fitted.decision_function(X)
-    assert score.shape == (len(X),)
-    assert np.array_equal(fitted.predict(X), fitted.classes_[(score > 0).astype(int)])
-    assert fitted.score(X, labels) > 0.95
-
-
-@named(MACHINES)
-def test_three_classes_are_told_apart(model):
-    X, y = load_iris(return_X_y=True)
-    fitted = clone(model).fit(X, y)
-    assert fitted.decision_function(X).shape == (150, 3)
-    assert fitted.score(X, y) > 0.75
 
 
 @named([LeastSquaresTwinSVC(), TwinSVC(), ProximalSVC(), LeastSquaresSVC()])

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import optimize
 
 from fuzzytwin.core.moments import ClassMoments
-from fuzzytwin.core.planes import crisp_grid, crisp_planes, fuzzy_planes
+from fuzzytwin.core.planes import crisp_planes, fuzzy_planes
 from tests.pairs import every_pair
 
 
@@ -56,63 +55,6 @@ def test_crisp_planes_minimise_the_objective(K, alpha, plain):
         np.testing.assert_allclose(found.intercept[i], z[-1], rtol=1e-8)
 
 
-def test_crisp_planes_by_a_minimiser_of_the_sums_as_written():
-    X, y, s, mu = make(3, n=60, d=2)
-    C, alpha = np.array([0.5, 1.0, 4.0]), 0.7
-    found = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
-    for i, k, rows in each_plane(found, X, y, s, mu):
-
-        def J(z, k=k, rows=rows):
-            total = alpha / 2 * (z[:-1] @ z[:-1])
-            for x, label, weight, degree in zip(*rows, strict=True):
-                f = z[:-1] @ x + z[-1]
-                if label == k:
-                    total += 0.5 * weight * f**2
-                else:
-                    total += C[k] / 2 * weight * degree * (1 + f) ** 2
-            return total
-
-        best = optimize.minimize(J, np.zeros(3), method="BFGS", options={"gtol": 1e-6})
-        z = np.append(found.coef[i], found.intercept[i])
-        np.testing.assert_allclose(z, best.x, atol=1e-5)
-        assert J(z) <= best.fun * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("dependent", [False, True])
-def test_a_grid_holds_the_planes_of_its_points(K, dependent):
-    X, y, s, mu = make(K)
-    if dependent:
-        X = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(len(X))])
-    moments = both_moments(X, y, s, mu)
-    Cs, alphas = np.array([0.25, 1.0, 8.0]), np.array([0.0, 0.3, 100.0])
-    coef, intercept = crisp_grid(*moments, Cs, alphas)
-    assert coef.shape == (3, 3, K * (K - 1), X.shape[1])
-    for i, alpha in enumerate(alphas):
-        for j, C in enumerate(Cs):
-            found = crisp_planes(*moments, np.full(K, C), alpha)
-            assert (found.rank < X.shape[1]) == (dependent and alpha == 0)
-            np.testing.assert_array_equal(coef[i, j], found.coef)
-            np.testing.assert_array_equal(intercept[i, j], found.intercept)
-
-
-@pytest.mark.parametrize("p", [(1.0, 1.0), (0.25, 8.0)])
-def test_two_crisp_planes_are_eq6_and_eq7(p):
-    X, y, _, _ = make()
-    A, B = X[y == 0], X[y == 1]
-    E, F = (np.column_stack([M, np.ones(len(M))]) for M in (A, B))
-    first = -np.linalg.inv(F.T @ F + E.T @ E / p[0]) @ F.sum(axis=0)
-    second = np.linalg.inv(E.T @ E + F.T @ F / p[1]) @ E.sum(axis=0)
-    m = ClassMoments.from_rows(X, y, n_classes=2)
-    found = crisp_planes(m, m, np.array(p), 0.0)
-    got = np.column_stack([found.coef, found.intercept])
-    np.testing.assert_allclose(got, [first, -second], rtol=1e-9)  # the second has the other sign
-    cosine = found.coef[0] @ found.coef[1] / np.prod(np.linalg.norm(found.coef, axis=1))
-    assert (abs(cosine + 1) < 1e-12) == (p == (1.0, 1.0))  # C = 1: parallel, no twin machine
-    if p == (1.0, 1.0):
-        np.testing.assert_allclose(got.sum(axis=0), [0, 0, 0, 0, -1], atol=1e-12)
-
-
 def duplicate(X):
     X[:, 3] = X[:, 1]
     return X
@@ -153,37 +95,6 @@ def test_dependent_columns_reach_the_minimum(spoil, n, rank):
     if spoil is constant:
         np.testing.assert_allclose(found.coef[:, 2], 0, atol=1e-12)
     assert crisp_planes(*both_moments(X, y, s, mu), C, 1e-2).rank >= rank
-
-
-def test_columns_of_very_different_sizes_far_from_zero():
-    X, y, s, mu = make()
-    C = np.array([0.5, 2.0])
-    plain = crisp_planes(*both_moments(X, y, s, mu), C, 0.0)
-    size = np.array([1e-8, 1.0, 1e8, 1e3])
-    moved = crisp_planes(*both_moments((X + np.array([0, 1e6, 0, 1e4])) * size, y, s, mu), C, 0.0)
-    assert moved.rank == 4
-    np.testing.assert_allclose(moved.coef * size, plain.coef, rtol=1e-6)
-
-
-@pytest.mark.parametrize("weight", [1e-300, 1e-200, 1e200])
-def test_the_scale_of_all_weights_counts_against_the_ridge_alone(weight):
-    X, y, s, mu = make()
-    C = np.array([0.5, 2.0])
-    for alpha in (0.0, 1.0):
-        plain = crisp_planes(*both_moments(X, y, s, mu), C, alpha)
-        scaled = crisp_planes(*both_moments(X, y, s * weight, mu), C, alpha * weight)
-        np.testing.assert_allclose(scaled.coef, plain.coef, rtol=1e-9)
-        np.testing.assert_allclose(scaled.intercept, plain.intercept, rtol=1e-9)
-
-
-def test_a_vanishing_weight_leaves_the_ridge_in_charge():
-    X, y, s, mu = make()
-    own, slack = both_moments(X, y, np.full_like(s, 1e-300), np.ones_like(mu))
-    found = crisp_planes(own, slack, np.ones(2), 1.0)
-    n = np.bincount(y)
-    np.testing.assert_allclose(found.intercept, [-n[1] / len(y), -n[0] / len(y)], rtol=1e-9)
-    D = 1e-300 * n[0] * n[1] / len(y) * (X[y == 0].mean(axis=0) - X[y == 1].mean(axis=0))
-    np.testing.assert_allclose(found.coef, [D, -D], rtol=1e-9)
 
 
 def test_nobody_to_keep_away_from():
