@@ -160,6 +160,34 @@ def test_full_leverage_without_ridge():
     np.testing.assert_allclose(model.loo_membership(X, y), refits(model, X, y), atol=1e-8)
 
 
+def test_without_a_ridge_a_group_may_leave_directions_open():
+    """As many rows as columns in a group: of the planes that remain, the shortest is taken."""
+    rng = np.random.default_rng(1)
+    X = np.vstack([rng.normal(size=(12, 2)) @ rng.normal(size=(2, 5)), rng.normal(size=(3, 5))])
+    y, rest = np.arange(15) % 2, np.arange(15) < 12
+    model = FuzzyTwinSVC(alpha=0.0, kernel="poly", degree=1, gamma=1.0, n_landmarks=np.eye(5))
+    left_out = model.fit(X, y).loo_membership(X, y, groups=np.minimum(np.arange(15), 12))
+    expected = model.fit(X[rest], y[rest]).predict_membership(X[~rest])
+    np.testing.assert_allclose(left_out[~rest], expected, atol=1e-7)
+
+
+def test_groups_of_one_row_take_no_longer_than_rows(monkeypatch):
+    X, y, rng = table(4)
+    model = FuzzyTwinSVC(alpha=0.5).fit(X, y)
+    expected = model.loo_membership(X, y)
+    monkeypatch.delattr("fuzzytwin.core.ridge.LooFactor._leave_groups")
+    found = model.loo_membership(X, y, groups=rng.permutation(len(y)))
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_rows_of_a_group_that_is_all_of_a_class_do_not_belong_to_it():
+    X, y, _ = table(2)
+    groups = np.where(y == 0, -1, np.arange(len(y)))
+    u = FuzzyTwinSVC().fit(X, y).loo_membership(X, y, groups=groups)
+    np.testing.assert_allclose(u[y == 0], np.tile([0.0, 1.0], (24, 1)), atol=1e-100)
+    assert np.isfinite(u).all()
+
+
 def test_dependent_columns_without_ridge():
     X, y, _ = table(2)
     X = np.column_stack([X, X[:, 0] * 2])

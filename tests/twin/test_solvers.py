@@ -21,7 +21,6 @@ from fuzzytwin import (
     ProximalSVC,
 )
 from fuzzytwin._utils.memory import NotEnoughMemoryError
-from fuzzytwin.core.row_space import RowFeatures
 from fuzzytwin.core.solvers import (
     OF_ROWS,
     choose_solver,
@@ -115,53 +114,24 @@ def test_same_planes(case, is_sparse, n_classes, shape, solver):
     assert not hasattr(fits[1], "moments_")
 
 
-@every_pair(solver=OF_ROWS, shape=SHAPES, is_sparse=[False, True], alpha=[1e-3, 10.0])
-def test_far_from_zero(alpha, is_sparse, shape, solver):
-    X, y, s, mu = table(shape, 3, is_sparse=is_sparse, offset=1e6)
-    fits = [
-        FuzzyTwinSVC(solver=name, alpha=alpha, C=0.5).fit(X, y, s, mu)
-        for name in ("moments", solver)
-    ]
-    assert_same_planes(*fits[::-1])
-
-
 @every_pair(
     solver=OF_ROWS,
     n_classes=[2, 3],
     shape=SHAPES,
     offset=[0.0, 1e6],
     is_sparse=[False, True],
+    alpha=[0.0, 1e-3, 10.0],
 )
-def test_without_a_ridge(is_sparse, offset, shape, n_classes, solver):
+def test_far_from_zero_and_without_a_ridge(alpha, is_sparse, offset, shape, n_classes, solver):
     """The solution of least norm, columns scaled to equal size: the same within 1e-6."""
     X, y, s, mu = table(shape, n_classes, is_sparse=is_sparse, offset=offset)
     fits = [
-        FuzzyTwinSVC(solver=name, alpha=0.0, C=0.5).fit(X, y, s, mu) for name in ("moments", solver)
+        FuzzyTwinSVC(solver=name, alpha=alpha, C=0.5).fit(X, y, s, mu)
+        for name in ("moments", solver)
     ]
     assert_same_planes(*fits[::-1])
-    if solver == "gram":
+    if solver == "gram" and alpha == 0:
         assert fits[1].rank_ == fits[0].rank_
-
-
-@pytest.mark.parametrize("solver", OF_ROWS)
-def test_float32_rows_are_learned_in_float64(solver):
-    X, y, s, _ = table("wide", 3)
-    X = X.astype(np.float32)
-    for rows in (X, sparse.csr_matrix(X)):
-        fits = [FuzzyTwinSVC(solver=name).fit(rows, y, s) for name in ("moments", solver)]
-        assert fits[1].coef_.dtype == np.float64
-        assert_same_planes(*fits[::-1])
-
-
-@pytest.mark.parametrize("solver", OF_ROWS)
-def test_weights_are_repetitions(solver):
-    X, y, _, mu = table("wide", 3)
-    count = np.arange(len(y)) % 3
-    again = np.repeat(np.arange(len(y)), count)
-    model = FuzzyTwinSVC(solver=solver, C=0.5, alpha=10.0)  # "auto" goes by what is left out
-    weighed = clone(model).fit(X, y, count, mu)
-    repeated = clone(model).fit(X[again], y[again], None, mu[again])
-    assert_same_planes(weighed, repeated)
 
 
 @every_pair(
@@ -281,31 +251,10 @@ def test_shape_decides():
 
 
 @pytest.mark.parametrize("solver", OF_ROWS)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_leave_one_out(n_classes, solver, monkeypatch):
-    monkeypatch.setattr("fuzzytwin.twin._fit.ITERATIVE_TOL", 1e-9)
-    X, y, s, mu = table("wide", n_classes)
-    fits = [FuzzyTwinSVC(solver=name, C=0.5) for name in ("moments", solver)]
-    expected, found = (model.fit(X, y, s, mu).loo_membership(X, y, s, mu) for model in fits)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+def test_only_the_rows_of_the_fit_are_left_out(solver):
+    X, y, *_ = table("wide", 2)
     with pytest.raises(ValueError, match="not those of the model"):
-        fits[1].loo_membership(X, np.roll(y, 1), s, mu)
-
-
-@every_pair(centred=[True, False], is_sparse=[False, True], shape=SHAPES)
-def test_row_features_keep_distances(shape, is_sparse, centred):
-    X, *_ = table(shape, 2, is_sparse=is_sparse)
-    dense = X.toarray() if is_sparse else X
-    about = dense - dense.mean(axis=0) if centred else dense
-    features = RowFeatures.of(X, centred=centred)
-    rank, fewer = np.linalg.matrix_rank(about), shape == "tall"  # columns than rows: as they are
-    assert features.Z.shape[1] == (np.count_nonzero(about.any(axis=0)) if fewer else rank)
-    np.testing.assert_allclose(features.Z @ features.Z.T, about @ about.T, atol=1e-9)
-    rng = np.random.default_rng(0)
-    w, b = rng.normal(size=(2, features.Z.shape[1])), rng.normal(size=2)
-    coef, intercept = features.columns(X, w, b)
-    np.testing.assert_allclose(dense @ coef.T + intercept, features.Z @ w.T + b, atol=1e-8)
-    np.testing.assert_allclose(np.linalg.norm(coef, axis=1), np.linalg.norm(w, axis=1))
+        FuzzyTwinSVC(solver=solver).fit(X, y).loo_membership(X, np.roll(y, 1))
 
 
 @pytest.mark.parametrize("solver", OF_ROWS)
