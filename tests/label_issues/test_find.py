@@ -79,32 +79,31 @@ def check_report(report, y):
     assert report.n_errors == pytest.approx((1 - report.label_quality).sum())
 
 
-@pytest.mark.parametrize("names", [None, ["malignant", "benign"]])
-def test_two_classes(names):
+def test_two_classes():
     X, y = CANCER
-    labels, wrong = flipped(y if names is None else np.array(names)[y])
+    truth = np.array(["malignant", "benign"])[y]
+    labels, wrong = flipped(truth)
     report = find_label_issues(X, labels)
+    assert repr(report).startswith("<LabelIssueReport: ")
+    assert "labels are wrong (95% interval" in report.summary()
     check_report(report, labels)
     auc, right = quality(report, wrong)
     assert auc > 0.97
     assert right > 0.95
     low, high = report.n_errors_interval
     assert low < wrong.sum() < high
-    truth = y if names is None else np.array(names)[y]
     assert (report.suggested_labels == truth).mean() > 0.93
 
 
-@pytest.mark.parametrize("labels", ["numbers", "strings"])
-def test_five_classes(labels):
+def test_five_classes():
     X, y = load_digits(n_class=5, return_X_y=True)
-    given, wrong = flipped(y if labels == "numbers" else np.array(list("vwxyz"))[y], 0.25)
+    given, wrong = flipped(y, 0.25)
     report = find_label_issues(X, given)
     check_report(report, given)
     auc, right = quality(report, wrong)
     assert auc > 0.98
     assert right > 0.97
-    truth = y if labels == "numbers" else np.array(list("vwxyz"))[y]
-    assert (report.suggested_labels == truth).mean() > 0.97
+    assert (report.suggested_labels == y).mean() > 0.97
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -268,15 +267,6 @@ def test_degrees_go_straight_into_fit():
     assert clean.score(Z, y) > plain
 
 
-def test_polars_and_sparse():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    report = find_label_issues(pl.from_pandas(X), y)
-    np.testing.assert_allclose(
-        report.label_quality, find_label_issues(X, y).label_quality, atol=1e-6
-    )
-    check_report(find_label_issues(sparse.csr_matrix(X), y), y)
-
-
 def test_weights():
     X, y = CANCER
     labels, wrong = flipped(y)
@@ -322,16 +312,6 @@ def test_other_estimators_may_take_text():
     report = find_label_issues(pd.DataFrame({"town": town}), labels, estimator=model)
     np.testing.assert_array_equal(report.is_label_issue, wrong)
     assert report.method == "Pipeline, out of 5 folds"
-
-
-def test_same_call_same_answer_and_words():
-    X, y = CANCER
-    labels, _ = flipped(y)
-    report, again = find_label_issues(X, labels), find_label_issues(X, labels)
-    np.testing.assert_array_equal(report.label_quality, again.label_quality)
-    assert repr(report).startswith("<LabelIssueReport: ")
-    assert "leave-one-out predictions of a committee" in report.summary()
-    assert "labels are wrong (95% interval" in report.summary()
 
 
 def test_display(pyplot):
@@ -408,7 +388,10 @@ def test_a_display_claims_no_number_where_columns_tell_nothing(pyplot):
         ({"y": "name"}, "y='name' is a string, but the columns of X have no names"),
         ({"estimator": LinearSVC()}, "is not a classifier with predict_proba; give one"),
         ({"estimator": FuzzyTwinSVC()}, r"predict_proba; .*FuzzyTwinSVC\(calibration='loo'\)"),
-        ({"estimator": LogisticRegression}, "is not a classifier with predict_proba; give one"),
+        *(
+            ({"estimator": other}, "is not a classifier with predict_proba; give one")
+            for other in (LogisticRegression, "forest", 3)
+        ),
         (
             {"estimator": LogisticRegression(), "y": [0] * 19 + [1]},
             "class 1 has one row, but out-of-fold predictions need two",
@@ -431,18 +414,7 @@ def test_reviews_of_rows_that_do_not_exist_are_refused():
     assert report.with_reviews({3: None}) is report
 
 
-@pytest.mark.parametrize("estimator", ["forest", 3, LogisticRegression])
-def test_what_is_no_classifier_is_refused_in_words(estimator):
-    with pytest.raises(ValueError, match="is not a classifier with predict_proba; give one"):
-        find_label_issues(*load_iris(return_X_y=True), estimator=estimator)
-
-
-def test_degrees_do_not_depend_on_the_order_of_rows_or_classes():
-    X, y = load_iris(return_X_y=True)
-    labels, _ = flipped(y, 0.2)
-    report = find_label_issues(X, labels)
-    turned = find_label_issues(X, 2 - labels)
-    np.testing.assert_allclose(turned.label_quality, report.label_quality, atol=5e-6)
+def test_degrees_of_many_rows_do_not_depend_on_their_order():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(12_000, 3))
     y = (X[:, 0] > 0).astype(int)
@@ -618,27 +590,6 @@ def test_labels_of_nullable_types_stay_integers():
     frame = X.assign(species=y.astype("Int64"))
     for report in (find_label_issues(X, frame["species"]), find_label_issues(frame, "species")):
         assert report.to_frame()["given_label"].dtype == np.int64
-
-
-def test_the_order_of_rows_of_a_frame_changes_nothing():
-    rng = np.random.default_rng(0)
-    sick = rng.random(300) < 0.5
-    frame = pd.DataFrame(
-        {
-            "age": np.where(rng.random(300) < 0.1, np.nan, rng.normal(50 + 15 * sick, 8)),
-            "dose": rng.exponential(size=300),
-            "pain": np.where(rng.random(300) < 0.7, np.where(sick, "strong", "weak"), None),
-        }
-    )
-    labels, _ = flipped(sick.astype(int))
-    report = find_label_issues(frame, labels)
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(300)
-        permuted = find_label_issues(frame.iloc[order], labels[order])
-        np.testing.assert_array_equal(permuted.is_label_issue, report.is_label_issue[order])
-        np.testing.assert_allclose(
-            permuted.label_quality, report.label_quality[order], rtol=0, atol=1e-9
-        )
 
 
 def test_no_rows_are_refused():
