@@ -592,6 +592,17 @@ def test_labels_of_nullable_types_stay_integers():
         assert report.to_frame()["given_label"].dtype == np.int64
 
 
+def test_the_order_of_rows_of_text_with_gaps_changes_nothing():
+    rng = np.random.default_rng(0)
+    sick = rng.random(300) < 0.5
+    age = np.where(rng.random(300) < 0.1, np.nan, rng.normal(50 + 15 * sick, 8))
+    pain = np.where(rng.random(300) < 0.7, np.where(sick, "strong", "weak"), None)
+    frame, (labels, _) = pd.DataFrame({"age": age, "pain": pain}), flipped(sick.astype(int))
+    quality, order = find_label_issues(frame, labels).label_quality, rng.permutation(300)
+    permuted = find_label_issues(frame.iloc[order], labels[order]).label_quality
+    np.testing.assert_allclose(permuted, quality[order], rtol=0, atol=1e-9)
+
+
 def test_no_rows_are_refused():
     with pytest.raises(ValueError, match="y is empty"):
         find_label_issues(np.empty((0, 2)), [])
