@@ -135,8 +135,9 @@ def find_label_issues(
 ) -> ChunkedLabelIssues:
     """Find label issues in Dask collections, as `fuzzytwin.find_label_issues` does in memory.
 
-    Rows are read twice for the committee, and again when `frame` is computed. The label-noise model
-    is fitted to at most 10,000 of them: see `fuzzytwin.files.find_label_issues`.
+    Rows are read once or, if there are more than 200,000, twice for the committee, and again when
+    `frame` is computed. The label-noise model is fitted to at most 10,000 of them: see
+    `fuzzytwin.files.find_label_issues`.
 
     Parameters
     ----------

@@ -152,10 +152,11 @@ class _Lazy:
 class FuzzyTwinCommittee(_Lazy, _committee.FuzzyTwinCommittee):
     """`fuzzytwin.FuzzyTwinCommittee` for Dask collections, with the same parameters.
 
-    Rows are read twice. The first pass collects statistics and a sample, from which landmarks and
-    bandwidths are chosen. The second sums the features of all members. Only the sample and the sums
-    leave the workers. The model is that of `fuzzytwin.FuzzyTwinCommittee`. With more than 10,000
-    rows, the sample may hold other copies of duplicates.
+    The first pass collects statistics and up to 200,000 rows, from which trees learn and landmarks
+    and bandwidths are chosen. If there are more, a second sums the features of all members.
+    Only these rows and the sums leave the workers. The model is that of
+    `fuzzytwin.FuzzyTwinCommittee`. With more than 10,000 rows, the sample may hold other copies of
+    duplicates.
 
     Rows in memory are treated as by `fuzzytwin.FuzzyTwinCommittee`.
 

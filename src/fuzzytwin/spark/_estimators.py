@@ -272,11 +272,11 @@ class FuzzyTwinCommitteeModel(_Model):
 class FuzzyTwinCommittee(_Estimator):
     """`fuzzytwin.FuzzyTwinCommittee` as an Estimator of `pyspark.ml`.
 
-    Rows are read twice. The first pass collects statistics and a sample, from which landmarks and
-    bandwidths are chosen. The second sums the features of all members, and the driver adds them up.
-    ``cache()`` the DataFrame if it is expensive to compute. The model is that of
-    `fuzzytwin.FuzzyTwinCommittee`. With more than 10,000 rows, the sample may hold other copies of
-    duplicates.
+    The first pass collects statistics and up to 200,000 rows, from which trees learn and landmarks
+    and bandwidths are chosen. If there are more, a second sums the features of all members, and
+    the driver adds them up. ``cache()`` the DataFrame if it is expensive to compute.
+    The model is that of `fuzzytwin.FuzzyTwinCommittee`. With more than 10,000 rows, the sample may
+    hold other copies of duplicates.
 
     Parameters
     ----------
