@@ -20,6 +20,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import fuzzytwin
 from fuzzytwin import FuzzyTwinCommittee, FuzzyTwinSVC
@@ -532,3 +533,45 @@ def test_nothing_in_the_package_unpickles():
         words = path.read_text(encoding="utf-8")
         assert not re.search(loaders, words, re.M), path
         assert not re.search(r"allow_pickle=True|joblib\.load|read_pickle", words), path
+
+
+HOSTILE_TREES = {
+    "never ends": lambda trees: {"depth": 10**9},
+    "a cycle": lambda trees: {"children": np.zeros_like(trees.children), "depth": 10**7},
+    "outside": lambda trees: {"feature": trees.feature + 10**6},
+    "before the first": lambda trees: {"roots": trees.roots - 1},
+    "cut off": lambda trees: {"value": trees.value[:-1]},
+    "another width": lambda trees: {"value": np.hstack([trees.value, trees.value])},
+    "another type": lambda trees: {"children": trees.children.astype(float)},
+    "another kind": lambda trees: {"kind": "wood"},
+    "text": lambda trees: {"depth": "3"},
+}
+
+
+@pytest.mark.parametrize("kind", ["boosted trees", "forest"])
+@pytest.mark.parametrize("harm", HOSTILE_TREES)
+def test_trees_that_lead_outside_or_never_end_are_refused(tmp_path, kind, harm):
+    model = FuzzyTwinCommittee().fit(*IRIS)
+    (trees,) = [m.trees for m in model.members_ if m.trees is not None and m.trees.kind == kind]
+    save(model, tmp_path / "honest.skops")
+    load(tmp_path / "honest.skops")
+    vars(trees).update(HOSTILE_TREES[harm](trees))
+    save(model, tmp_path / "m.skops")
+    with pytest.raises(ModelFileError, match="FuzzyTwinCommittee whose arrays do not fit"):
+        load(tmp_path / "m.skops")
+
+
+@pytest.mark.parametrize("attribute", ["_dual_coef_", "support_", "_n_support"])
+def test_support_vectors_that_do_not_fit_are_refused(tmp_path, attribute):
+    """LIBSVM reads as many numbers as it is told, whatever the arrays hold."""
+    for model in (SVC(), SVC(kernel="precomputed"), SVC(kernel="linear")):
+        X = IRIS[0] @ IRIS[0].T if model.kernel == "precomputed" else IRIS[0]
+        save(model.fit(X, IRIS[1]), tmp_path / "m.skops", overwrite=True)
+        load(tmp_path / "m.skops")
+        values = getattr(model, attribute)
+        setattr(
+            model, attribute, values[..., :1].copy() if attribute != "_n_support" else values * 9
+        )
+        save(model, tmp_path / "m.skops", overwrite=True)
+        with pytest.raises(ModelFileError, match="SVC whose arrays do not fit"):
+            load(tmp_path / "m.skops")

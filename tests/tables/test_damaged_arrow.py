@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from fuzzytwin.cli import run
 from fuzzytwin.tables import TableSchema, read_table
 
 SEEDS = 60
@@ -68,3 +69,13 @@ def test_a_name_that_is_not_utf_8_is_an_error_that_names_the_file(tmp_path):
 
 if __name__ == "__main__":
     read_damaged(sys.argv[1])
+
+
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="this pyarrow has no such type")
+def test_views_of_text_are_text(tmp_path):
+    """Polars writes them."""
+    cells = pa.array(["Rom", "Oslo"] * 50).cast(pa.string_view())
+    table = pa.table({"a": np.arange(100.0) ** 2, "c": cells, "y": ["p", "q"] * 50})
+    with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as writer:
+        writer.write_table(table)
+    assert run(["label-issues", str(tmp_path / "t.arrow"), "--target", "y"]) == 0

@@ -93,6 +93,49 @@ class TreeEnsemble:
     baseline: Array
     depth: int
 
+    def is_sound(self, n_features: int, n_classes: int) -> bool:
+        """Return whether prediction would end, and stay within the arrays, as in a model of ours.
+
+        Parameters
+        ----------
+        n_features, n_classes : int
+            Of the model.
+
+        Returns
+        -------
+        bool
+        """
+        N = len(self.feature)
+        n_scores = 1 if self.kind == "boosted trees" and n_classes == 2 else n_classes
+        arrays = {
+            "feature": (self.feature, (N,), "i"),
+            "threshold": (self.threshold, (N,), "f"),
+            "children": (self.children, (N, 2), "i"),
+            "value": (self.value, (N, 1 if self.kind == "boosted trees" else n_scores), "f"),
+            "roots": (self.roots, (len(self.roots), n_scores // self.value.shape[1]), "i"),
+            "baseline": (self.baseline, (n_scores,), "f"),
+        }
+        if vars(self).keys() != {"kind", "depth", *arrays} or type(self.depth) is not int:
+            return False
+        if self.kind not in ("boosted trees", "forest"):
+            return False
+        for array, shape, kind in arrays.values():
+            if type(array) is not np.ndarray or array.shape != shape or array.dtype.kind != kind:
+                return False
+        own = np.arange(N)[:, None]
+        # A child has a greater number than its parent, or is the leaf itself: there is no cycle.
+        if not ((self.children >= own) & (self.children < N)).all():
+            return False
+        if not ((self.feature >= 0) & (self.feature < n_features)).all():
+            return False
+        if not (((self.roots >= 0) & (self.roots < N)).all() and np.isfinite(self.value).all()):
+            return False
+        depth = 0
+        level = np.unique(self.roots)
+        while len(level := np.unique(self.children[level][self.children[level] > level[:, None]])):
+            depth += 1
+        return depth == self.depth
+
     def predict_proba(self, X: Any) -> Array:
         """Compute the probability of each class.
 

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from fuzzytwin._utils.extras import versions
 from fuzzytwin._utils.files import atomic_write
 from fuzzytwin._utils.notices import warn_user
+from fuzzytwin.committee import FuzzyTwinCommittee
 from fuzzytwin.store._archive import (
     FORMAT,
     TRUSTED,
@@ -230,6 +232,7 @@ def from_bytes(content: bytes, name: object) -> Any:
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{name} contains a {type(model).__name__}, which is not a model.")
     _check_numbers(model, name)
+    _check_arrays(model, name)
     return model
 
 
@@ -244,6 +247,38 @@ def _check_numbers(model: Any, name: object) -> None:
                 raise ModelFileError(
                     f"{name} holds NaN in {type(part).__name__}.{attribute}; it was not loaded."
                 )
+
+
+LIBSVM = (SVC, NuSVC, SVR, NuSVR, OneClassSVM)
+
+
+def _check_arrays(model: Any, name: object) -> None:
+    """Raise an error for trees and support vectors whose arrays point outside of one another.
+
+    Prediction by such trees need not end, and LIBSVM does not look at lengths.
+    """
+    for part in _parts(model):
+        try:
+            if isinstance(part, FuzzyTwinCommittee):
+                n_features = len(part.mean_)
+                trees = [member.trees for member in part.members_]
+                K = len(part.classes_)
+                sound = all(t is None or t.is_sound(n_features, K) for t in trees)
+            elif isinstance(part, LIBSVM) and hasattr(part, "support_"):
+                read = part._dual_coef_, part._n_support  # noqa: SLF001 (what prediction reads)
+                lengths = {len(part.support_), part.dual_coef_.shape[1], read[0].shape[1]}
+                if part.kernel != "precomputed":
+                    lengths.add(part.support_vectors_.shape[0])
+                sound = (read[1] >= 0).all() and lengths == {int(read[1].sum())}
+            else:
+                continue
+        except (AttributeError, IndexError, TypeError, ValueError, ZeroDivisionError):
+            sound = False
+        if not sound:
+            raise ModelFileError(
+                f"{name} holds a {type(part).__name__} whose arrays do not fit one another; it was "
+                "not loaded."
+            )
 
 
 def _parts(model: Any) -> Iterator[Any]:

@@ -125,7 +125,7 @@ def start(
     `sample` is about how many rows to open; None for all, if memory suffices. `show` names columns
     that are shown whole. `port` and `browser` are those of `fuzzytwin.studio._server.serve`.
     """
-    print(f"Reading {data} and looking for label issues ...", flush=True)
+    print(f"Reading {printable(str(data))} and looking for label issues ...", flush=True)
     table = StudioTable(str(data), settings, sample, show)
     for note in table.studio_notes:
         print(wrapped(f"note: {note}.", sys.stderr), file=sys.stderr, flush=True)
@@ -136,7 +136,7 @@ def start(
         pages: list[Page] = []
 
         def ready(address: str) -> None:
-            kept = f"Decisions are kept in {journal.path}. Ctrl-C ends."
+            kept = f"Decisions are kept in {printable(str(journal.path))}. Ctrl-C ends."
             print(f"The studio is at {address}\n{notes}{kept}", flush=True)
 
         def export(kind: str) -> Callable[[], tuple[str, str, bytes] | None]:

@@ -117,7 +117,8 @@ class TableBatch:
             column = self.flat.column(name)
             if _parse.is_text(column.type):  # such cells are whole numbers
                 values = self.numbers(name).values
-                column = column.filter(pa.array(values == np.floor(values)))
+                whole = pa.array(values == np.floor(values))
+                column = _parse.decoded(column).filter(whole)  # views of text have no filter
             self._parsed[key] = _parse.leading_zeros(column, self.missing)
         zeros: list[str] = self._parsed[key]
         return zeros
