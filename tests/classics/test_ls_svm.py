@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.multiclass import OneVsOneClassifier
 
 from fuzzytwin import LeastSquaresSVC, LeastSquaresTwinSVC
-from tests.pairs import every_pair
 
 
 def make(n=60, d=4, seed=0):
@@ -74,27 +72,3 @@ def test_any_penalty_gives_finite_planes(C):
     model = LeastSquaresSVC(C=C).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.intercept_).all()
-
-
-@every_pair(kernel=["linear", "rbf"], n_classes=[2, 3, 4])
-def test_leave_one_out_equals_refitting(n_classes, kernel):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, n_classes, 40)
-    X = rng.normal(size=(40, 3)) + np.column_stack([y, y**2, y])
-    s, weight = rng.uniform(0.2, 2.0, 40), {k: 1.0 + k for k in range(n_classes)}
-    model = LeastSquaresSVC(
-        C=0.5, class_weight=weight, kernel=kernel, gamma=0.2, n_landmarks=X
-    ).fit(X, y, sample_weight=s)
-    found = model.loo_decision_function(X, y, s)
-    for i in range(40):
-        rest = np.arange(40) != i
-        without = clone(model).fit(X[rest], y[rest], sample_weight=s[rest])
-        expected = without.decision_function(X[i : i + 1])[0]
-        np.testing.assert_allclose(found[i], expected, rtol=1e-7, atol=1e-9)
-
-
-def test_leave_one_out_takes_the_rows_of_the_fit():
-    X, y, _ = make()
-    model = LeastSquaresSVC().fit(X, y)
-    with pytest.raises(ValueError, match="weight"):
-        model.loo_decision_function(X[1:], y[1:])

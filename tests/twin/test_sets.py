@@ -15,7 +15,6 @@ from fuzzytwin import (
     FuzzyTwinCommittee,
     FuzzyTwinSVC,
     FuzzyTwinSVCCV,
-    LeastSquaresSVC,
     LeastSquaresTwinSVC,
 )
 from fuzzytwin._duplicates import count_duplicates
@@ -276,16 +275,6 @@ def test_a_row_for_every_class_is_enough_to_calibrate():
     model = FuzzyTwinSVC(**LOO).fit(X, [0, 1, 2, 3])
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.predict_set(X).all()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_least_squares_leaves_rows_out_without_moments(n_classes):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 60)), np.arange(30) % n_classes
-    settings = {"C": 0.5, "class_weight": "balanced"}
-    by_rows = LeastSquaresSVC(solver="gram", **settings).fit(X, y).loo_decision_function(X, y)
-    by_moments = LeastSquaresSVC(solver="moments", **settings).fit(X, y)
-    np.testing.assert_allclose(by_rows, by_moments.loo_decision_function(X, y), atol=1e-8)
 
 
 def test_soft_labels_that_lose_a_class_say_so():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from fuzzytwin._utils.types import Array
 from fuzzytwin.classics._base import SeparatingPlanes
 from fuzzytwin.classics._docstrings import PARAGRAPHS
 from fuzzytwin.core.moments import ClassMoments, TwinMoments
-from fuzzytwin.core.planes import Planes, crisp_planes, plane_classes
+from fuzzytwin.core.planes import Planes, crisp_planes
 from fuzzytwin.twin._settings import FitSettings
 
 
@@ -103,48 +102,6 @@ class LeastSquaresSVC(SeparatingPlanes):
 
     _constraints: ClassVar = {"C": number(above=0.0)}
 
-    def loo_decision_function(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> Array:
-        """Compute leave-one-out scores of the fitted rows.
-
-        They are exact, in closed form, and cost a few fits for all rows together. Landmarks, gamma
-        and the factors of ``class_weight="balanced"`` are computed from all rows.
-
-        Parameters
-        ----------
-        X, y, sample_weight : array-like
-            All rows of the fit, in any order. Other rows raise a ValueError.
-        groups : array-like of shape (n,), default=None
-            Group of each row. The whole group of a row is held out with it.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, K)
-            As `decision_function`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.preprocessing import scale
-        >>> from fuzzytwin import LeastSquaresSVC
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> score = LeastSquaresSVC().fit(scale(X), y).loo_decision_function(scale(X), y)
-        >>> float(((score > 0) == y).mean().round(3))
-        0.956
-        """
-        held_out = self._held_out(X, y, sample_weight, groups=groups)
-        f = np.empty((len(held_out.rows), len(self.coef_)))
-        for index, values, _ in held_out.distances():
-            f[index] = 2 * values[1::2].T + 1
-        return self._scores(f)
-
-    def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
-        """Return the equivalent twin SVM, with penalties of 1 and alpha = 1 / C."""
-        planes = twin_planes(self._planes(), len(self.classes_))
-        alpha = min(1 / settings.C, sys.float_info.max)
-        return replace(settings, C=1.0, alpha=alpha, rule="residual"), planes
-
     @staticmethod
     def _solve(settings: FitSettings, moments: TwinMoments, classes: Array) -> Planes:
         factor = class_factors(settings.class_weight, moments.own.weight, classes)
@@ -183,15 +140,3 @@ def least_squares_planes(moments: ClassMoments, C: float, *, isotropic: bool = F
     coef = 2 * twin.coef[1::2]
     intercept = 2 * twin.intercept[1::2] + 1
     return Planes(coef, intercept, twin.classes[1::2], twin.rank)
-
-
-def twin_planes(planes: Planes, n_classes: int) -> Planes:
-    """Return the twin planes g = (f - 1) / 2 from which `least_squares_planes` were computed.
-
-    The other plane of a pair is -1 - g, since own and rival class are swapped.
-    """
-    classes = plane_classes(n_classes)
-    coef = planes.coef / 2
-    intercept = (planes.intercept - 1) / 2
-    coef = np.stack([-coef, coef], axis=1).reshape(len(classes), -1)
-    return Planes(coef, np.stack([-1 - intercept, intercept], axis=1).ravel(), classes)

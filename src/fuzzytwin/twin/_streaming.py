@@ -284,13 +284,8 @@ class MomentClassifier(PlaneClassifier):
         phi = self._same_landmarks(settings)
         if settings.alpha == "auto":
             settings = replace(settings, alpha=getattr(self, "alpha_", "auto"))
-        settings, planes = self._twin(settings)
         moments = getattr(self, "moments_", None)
-        return LooEvaluator(settings, rows, degrees, planes, moments, phi)
-
-    def _twin(self, settings: FitSettings) -> tuple[FitSettings, Planes]:
-        """Return parameters and planes of the twin SVM used for leave-one-out."""
-        return settings, self._planes()
+        return LooEvaluator(settings, rows, degrees, self._planes(), moments, phi)
 
     def _need_moments(self, action: str) -> None:
         """Raise a ValueError if the model was fitted by a solver that keeps no moments."""
